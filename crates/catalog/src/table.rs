@@ -288,7 +288,47 @@ impl std::fmt::Debug for Table {
     }
 }
 
+impl Column {
+    /// A column of a name and a type, and nothing else that a definition may say.
+    pub fn new(name: impl Into<String>, ty: SqlType) -> Column {
+        Column {
+            name: name.into(),
+            ty,
+            not_null: false,
+            default: None,
+            identity: None,
+            generated: None,
+            comment: None,
+        }
+    }
+}
+
 impl Table {
+    /// An ordinary table of columns alone, without a partition yet.
+    pub fn new(id: TableId, schema: &str, name: &str, owner: &str, columns: Vec<Column>) -> Table {
+        let mut table = Table {
+            id,
+            schema: schema.to_owned(),
+            name: name.to_owned(),
+            columns,
+            arrow: Arc::new(ArrowSchema::empty()),
+            partitioning: Partitioning::Single,
+            cells: Vec::new(),
+            indexes: Vec::new(),
+            checks: Vec::new(),
+            foreign_keys: Vec::new(),
+            referenced_by: Vec::new(),
+            kind: TableKind::Ordinary,
+            feeds: Vec::new(),
+            on_commit: OnCommit::default(),
+            owner: owner.to_owned(),
+            grants: Vec::new(),
+            comment: None,
+        };
+        table.refresh_arrow();
+        table
+    }
+
     /// The definition, if it is a materialized view.
     pub fn materialized(&self) -> Option<&Arc<MaterializedView>> {
         match &self.kind {

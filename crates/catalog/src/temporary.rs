@@ -14,7 +14,7 @@ use halcyon_base::ids::{PartitionId, TableId};
 use halcyon_txn::PartitionCell;
 
 pub use crate::table::OnCommit;
-use crate::{Catalog, Column, Partitioning, Relation, Schema, Table, TableKind};
+use crate::{Catalog, Column, Relation, Schema, Table};
 
 /// The name that stands for the session's own temporary schema.
 pub const ALIAS: &str = "pg_temp";
@@ -62,26 +62,8 @@ pub fn table_of_rows(
     owner: &str,
     columns: Vec<Column>,
 ) -> Table {
-    let mut table = Table {
-        id: TableId(u32::MAX - number),
-        schema: schema.to_owned(),
-        name: name.to_owned(),
-        columns,
-        arrow: Arc::new(arrow::datatypes::Schema::empty()),
-        partitioning: Partitioning::Single,
-        cells: vec![Arc::new(PartitionCell::unbuilt(PartitionId(u32::MAX - number)))],
-        indexes: Vec::new(),
-        checks: Vec::new(),
-        foreign_keys: Vec::new(),
-        referenced_by: Vec::new(),
-        kind: TableKind::Ordinary,
-        feeds: Vec::new(),
-        on_commit: OnCommit::default(),
-        owner: owner.to_owned(),
-        grants: Vec::new(),
-        comment: None,
-    };
-    table.refresh_arrow();
+    let mut table = Table::new(TableId(u32::MAX - number), schema, name, owner, columns);
+    table.cells = vec![Arc::new(PartitionCell::unbuilt(PartitionId(u32::MAX - number)))];
     table
 }
 

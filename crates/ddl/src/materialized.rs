@@ -25,7 +25,6 @@ use halcyon_plan::stored_names::qualify;
 use halcyon_sql::coerce::Arena;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::syntax::{CreateMaterializedView, ViewExecutor};
-use halcyon_sql::types::SqlType;
 
 const CREATED: &str = "CREATE MATERIALIZED VIEW";
 
@@ -127,21 +126,9 @@ fn columns(definition: &Definition, create: &CreateMaterializedView) -> Result<V
                 format!("column \"{name}\" specified more than once"),
             ));
         }
-        columns.push(column(name, *ty));
+        columns.push(Column::new(name, *ty));
     }
     Ok(columns)
-}
-
-fn column(name: String, ty: SqlType) -> Column {
-    Column {
-        name,
-        ty,
-        not_null: false,
-        default: None,
-        identity: None,
-        generated: None,
-        comment: None,
-    }
 }
 
 /// Locks what the view reads, so that nobody changes it before the view is known to all, and fills

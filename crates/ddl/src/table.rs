@@ -17,10 +17,8 @@ use super::constraint::{
 use super::sequence::{self, Wish};
 use super::{DdlContext, Done, fold, index, names, parts, row_schema, temporary};
 use datafusion::logical_expr::ExprSchemable;
-use halcyon_catalog::temporary::OnCommit;
 use halcyon_catalog::{
     Column, Identity, IndexConstraint, Partitioning, Privilege, Relation, Sequence, Table,
-    TableKind,
 };
 use halcyon_exec::constraints::mentioned;
 use halcyon_exec::derived::{Place, immutable};
@@ -102,25 +100,8 @@ fn refuse_clauses(create: &CreateTable) -> Result<()> {
 }
 
 pub(super) fn empty(cx: &DdlContext<'_>, schema: String, name: String) -> Table {
-    Table {
-        id: TableId(cx.catalog.ids.oid()),
-        schema,
-        name,
-        columns: Vec::new(),
-        arrow: Arc::new(arrow::datatypes::Schema::empty()),
-        partitioning: Partitioning::Single,
-        cells: Vec::new(),
-        indexes: Vec::new(),
-        checks: Vec::new(),
-        foreign_keys: Vec::new(),
-        referenced_by: Vec::new(),
-        kind: TableKind::Ordinary,
-        feeds: Vec::new(),
-        on_commit: OnCommit::default(),
-        owner: cx.user().to_owned(),
-        grants: Vec::new(),
-        comment: None,
-    }
+    let id = TableId(cx.catalog.ids.oid());
+    Table::new(id, &schema, &name, cx.user(), Vec::new())
 }
 
 fn push_column(table: &mut Table, column: Column) -> Result<()> {
@@ -163,15 +144,7 @@ pub(super) fn define_column(
         Some(ty) => ty,
         None => column_type(&definition.data_type)?,
     };
-    let mut column = Column {
-        name,
-        ty,
-        not_null: false,
-        default: None,
-        identity: None,
-        generated: None,
-        comment: None,
-    };
+    let mut column = Column::new(name, ty);
     let at = (table.id, table.columns.len() as u16);
     if serial.is_some() {
         let name = new_sequence(cx, table, &column.name, &Wish::default(), ty, at, sequences)?;
@@ -558,16 +531,7 @@ fn create_as(
         let ty = column.ty.ok_or_else(|| {
             SqlError::unsupported(format!("a column of type {}", column.field.data_type()))
         })?;
-        let column = Column {
-            name: name.clone(),
-            ty,
-            not_null: false,
-            default: None,
-            identity: None,
-            generated: None,
-            comment: None,
-        };
-        push_column(&mut table, column)?;
+        push_column(&mut table, Column::new(name.clone(), ty))?;
     }
     table.refresh_arrow();
     partition(&mut table, &create.table_options)?;

@@ -88,40 +88,14 @@ impl World {
         let id = TableId(self.catalog.ids.oid());
         let columns: Vec<Column> = columns
             .iter()
-            .map(|(name, ty, not_null)| Column {
-                name: (*name).into(),
-                ty: *ty,
-                not_null: *not_null,
-                default: None,
-                identity: None,
-                generated: None,
-                comment: None,
-            })
+            .map(|(name, ty, not_null)| Column { not_null: *not_null, ..Column::new(*name, *ty) })
             .collect();
-        let fields: Vec<_> = columns.iter().map(|c| c.ty.field(&c.name, !c.not_null)).collect();
         let indexes: Vec<Index> = indexes.iter().map(|text| self.index(text, &columns)).collect();
-        let mut table = Table {
-            id,
-            schema: "public".into(),
-            name: name.into(),
-            arrow: Arc::new(arrow::datatypes::Schema::new(fields)),
-            columns,
-            partitioning: match partitions {
-                1 => Partitioning::Single,
-                _ => Partitioning::Column { column: 0 },
-            },
-            cells: Vec::new(),
-            indexes,
-            checks: Vec::new(),
-            foreign_keys: Vec::new(),
-            referenced_by: Vec::new(),
-            kind: Default::default(),
-            feeds: Vec::new(),
-            on_commit: Default::default(),
-            owner: "halcyon".into(),
-            grants: Vec::new(),
-            comment: None,
-        };
+        let mut table = Table::new(id, "public", name, "halcyon", columns);
+        table.indexes = indexes;
+        if partitions > 1 {
+            table.partitioning = Partitioning::Column { column: 0 };
+        }
         let mut roots: Vec<Partition> =
             (0..partitions).map(|_| Partition::new(table.store_schema())).collect();
         for root in &mut roots {

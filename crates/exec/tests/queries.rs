@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use halcyon_base::ids::{PartitionId, TableId};
 use halcyon_catalog::session_vars::SessionVars;
-use halcyon_catalog::{Catalog, Column, Partitioning, Relation, Table, View};
+use halcyon_catalog::{Catalog, Column, Relation, Table, View};
 use halcyon_exec::analytic::AnalyticalPlan;
 use halcyon_plan::bind::{Binder, result_columns};
 use halcyon_plan::engine::DataFusion;
@@ -126,38 +126,9 @@ impl World {
 
     fn table(&mut self, name: &str, columns: &[(&str, SqlType)], rows: &[&[&str]]) {
         let id = TableId(self.catalog.ids.oid());
-        let columns: Vec<Column> = columns
-            .iter()
-            .map(|(name, ty)| Column {
-                name: (*name).into(),
-                ty: *ty,
-                not_null: false,
-                default: None,
-                identity: None,
-                generated: None,
-                comment: None,
-            })
-            .collect();
-        let fields: Vec<_> = columns.iter().map(|c| c.ty.field(&c.name, true)).collect();
-        let mut table = Table {
-            id,
-            schema: "public".into(),
-            name: name.into(),
-            arrow: Arc::new(arrow::datatypes::Schema::new(fields)),
-            columns,
-            partitioning: Partitioning::Single,
-            cells: Vec::new(),
-            indexes: Vec::new(),
-            checks: Vec::new(),
-            foreign_keys: Vec::new(),
-            referenced_by: Vec::new(),
-            kind: Default::default(),
-            feeds: Vec::new(),
-            on_commit: Default::default(),
-            owner: "halcyon".into(),
-            grants: Vec::new(),
-            comment: None,
-        };
+        let columns: Vec<Column> =
+            columns.iter().map(|(name, ty)| Column::new(*name, *ty)).collect();
+        let mut table = Table::new(id, "public", name, "halcyon", columns);
         let mut root = Partition::new(table.store_schema());
         for row in rows {
             let values: Vec<Value> = row

@@ -493,15 +493,7 @@ impl<'a> Binding<'a> {
                     SqlError::unsupported(what).hint("Name the columns behind the query's name.")
                 );
             }
-            made.push(Column {
-                name,
-                ty,
-                not_null: false,
-                default: None,
-                identity: None,
-                generated: None,
-                comment: None,
-            });
+            made.push(Column::new(name, ty));
         }
         let number = self.parts.len() as u32;
         let table = table_of_rows(number, ROWS_SCHEMA, &name, &self.session.user, made);

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow::datatypes::Schema as ArrowSchema;
 use halcyon_base::ids::{IndexId, PartitionId, TableId};
 use halcyon_store::{Partition, Value};
 use halcyon_txn::PartitionCell;
@@ -15,8 +14,7 @@ use crate::{
 use halcyon_catalog::session_vars::SessionVars;
 use halcyon_catalog::{
     Action, Catalog, Check, Column, ForeignKey, Grant, Identity, Index, IndexColumn,
-    IndexConstraint, Partitioning, Privilege, Relation, Role, Schema, Sequence, SequenceOptions,
-    Table, View,
+    IndexConstraint, Privilege, Relation, Role, Schema, Sequence, SequenceOptions, Table, View,
 };
 use halcyon_sql::types::SqlType;
 
@@ -161,19 +159,6 @@ fn root(table: &Table) -> triomphe::Arc<Partition> {
     triomphe::Arc::new(root)
 }
 
-fn column(name: &str, ty: SqlType) -> Column {
-    let name = name.to_owned();
-    Column {
-        name,
-        ty,
-        not_null: false,
-        default: None,
-        identity: None,
-        generated: None,
-        comment: None,
-    }
-}
-
 fn not_null(column: Column) -> Column {
     Column { not_null: true, ..column }
 }
@@ -201,26 +186,7 @@ fn index(id: u32, name: &str, columns: &[(u16, bool)], made_by: Option<IndexCons
 }
 
 fn table(id: TableId, schema: &str, name: &str, cell: u32, columns: Vec<Column>) -> Table {
-    let mut table = Table {
-        id,
-        schema: schema.to_owned(),
-        name: name.to_owned(),
-        columns,
-        arrow: Arc::new(ArrowSchema::empty()),
-        partitioning: Partitioning::Single,
-        cells: Vec::new(),
-        indexes: Vec::new(),
-        checks: Vec::new(),
-        foreign_keys: Vec::new(),
-        referenced_by: Vec::new(),
-        kind: Default::default(),
-        feeds: Vec::new(),
-        on_commit: Default::default(),
-        owner: "halcyon".to_owned(),
-        grants: Vec::new(),
-        comment: None,
-    };
-    table.refresh_arrow();
+    let mut table = Table::new(id, schema, name, "halcyon", columns);
     let root = Partition::new(table.store_schema());
     table.cells = vec![Arc::new(PartitionCell::new(PartitionId(cell), root))];
     table
@@ -233,14 +199,14 @@ fn grant(grantee: &str, privilege: Privilege, grantable: bool) -> Grant {
 fn customer() -> Table {
     let balance = SqlType::Decimal { precision: 12, scale: 2 };
     let identity = Identity { always: true, sequence: "customer_id_seq".to_owned() };
-    let email = column("email", SqlType::Text);
+    let email = Column::new("email", SqlType::Text);
     let columns = vec![
-        Column { identity: Some(identity), ..not_null(column("id", SqlType::Integer)) },
-        not_null(column("name", SqlType::Varchar(Some(40)))),
+        Column { identity: Some(identity), ..not_null(Column::new("id", SqlType::Integer)) },
+        not_null(Column::new("name", SqlType::Varchar(Some(40)))),
         Column { comment: Some("confirmed by mail".to_owned()), ..email },
-        column("code", SqlType::Char(Some(4))),
-        default(not_null(column("balance", balance)), "0"),
-        column("since", SqlType::Date),
+        Column::new("code", SqlType::Char(Some(4))),
+        default(not_null(Column::new("balance", balance)), "0"),
+        Column::new("since", SqlType::Date),
     ];
     let mut table = table(CUSTOMER, "public", "customer", CUSTOMER_CELL, columns);
     table.indexes = vec![
@@ -261,12 +227,12 @@ fn customer() -> Table {
 
 fn orders() -> Table {
     let columns = vec![
-        default(not_null(column("id", SqlType::BigInt)), "nextval('shop.order_no'::regclass)"),
-        not_null(column("line", SqlType::SmallInt)),
-        not_null(column("customer_id", SqlType::Integer)),
-        not_null(column("placed", SqlType::TimestampTz)),
-        default(column("open", SqlType::Boolean), "true"),
-        column("note", SqlType::Text),
+        default(not_null(Column::new("id", SqlType::BigInt)), "nextval('shop.order_no'::regclass)"),
+        not_null(Column::new("line", SqlType::SmallInt)),
+        not_null(Column::new("customer_id", SqlType::Integer)),
+        not_null(Column::new("placed", SqlType::TimestampTz)),
+        default(Column::new("open", SqlType::Boolean), "true"),
+        Column::new("note", SqlType::Text),
     ];
     let mut table = table(ORDERS, "shop", "orders", 2, columns);
     table.indexes = vec![
