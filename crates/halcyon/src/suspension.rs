@@ -50,6 +50,8 @@ impl Session {
             suspended.run = Some(run);
             return Ok(Progress::Queued);
         }
+        // A statement that was refused before it went on leaves its queue.
+        self.suspended = None;
         let ran = self.end_run(run, ran, &out)?;
         Ok(Progress::Done(self.dress(statement, ran, out)))
     }
