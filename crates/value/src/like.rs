@@ -175,7 +175,7 @@ pub fn matches(text: &str, pattern: &str, escape: Option<char>, ignore_case: boo
     found.expect("nothing ends it")
 }
 
-/// As [`matches`]; `None` as for [`Pattern::matches_while`].
+/// As [`matches()`]; `None` as for [`Pattern::matches_while`].
 pub fn matches_while(
     text: &str,
     pattern: &str,
