@@ -97,40 +97,88 @@ fn decapitalize(message: &str) -> String {
     }
 }
 
+/// Characters between two marks of [`Lines`].
+const MARK: usize = 256;
+
 /// Where lines begin, to turn line and column into byte and character offsets.
+///
+/// Cost: one pass over the text, then [`MARK`] characters a place, so that the places of all statements of a
+/// text cost no more than the text.
 pub(crate) struct Lines<'a> {
     text: &'a str,
-    /// Byte and character offset of each line's first character.
-    starts: Vec<(usize, u32)>,
+    /// Character offset of each line's first character.
+    starts: Vec<usize>,
+    /// Byte offset of every [`MARK`]th character.
+    marks: Vec<usize>,
+    /// Characters of the text.
+    chars: usize,
 }
 
 impl<'a> Lines<'a> {
     pub fn of(text: &'a str) -> Self {
-        let mut starts = vec![(0, 0)];
-        let mut chars = 0;
+        let (mut starts, mut marks, mut chars) = (vec![0], Vec::new(), 0);
         for (at, c) in text.char_indices() {
+            if chars % MARK == 0 {
+                marks.push(at);
+            }
             chars += 1;
             if c == '\n' {
-                starts.push((at + 1, chars));
+                starts.push(chars);
             }
         }
-        Lines { text, starts }
+        Lines { text, starts, marks, chars }
     }
 
-    /// Byte offset and character offset, both from 0.
+    /// Byte offset and character offset, both from 0; a place behind the last line is the text's end.
     pub fn place(&self, location: Location) -> (usize, u32) {
         let line = (location.line.max(1) - 1) as usize;
-        let Some((start, chars)) = self.starts.get(line).copied() else {
-            return (self.text.len(), self.text.chars().count() as u32);
+        let Some(start) = self.starts.get(line).copied() else {
+            return (self.text.len(), self.chars as u32);
         };
-        let column = location.column.max(1) - 1;
-        let rest = &self.text[start..];
-        let within = rest.char_indices().nth(column as usize).map_or(rest.len(), |(at, _)| at);
-        (start + within, chars + column as u32)
+        let char = start + (location.column.max(1) - 1) as usize;
+        (self.byte_of(char), char as u32)
+    }
+
+    /// Byte offset of a character; of one behind the text, the text's end.
+    fn byte_of(&self, char: usize) -> usize {
+        let Some(mark) = self.marks.get(char / MARK).copied() else { return self.text.len() };
+        let within = self.text[mark..].char_indices().nth(char % MARK);
+        within.map_or(self.text.len(), |(at, _)| mark + at)
     }
 }
 
 /// Position (characters from 1) of a place given as line and column, in `text`.
 pub fn position_of(text: &str, location: Location) -> Option<u32> {
     (location.line > 0).then(|| Lines::of(text).place(location).1 + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The place by a walk from the text's beginning.
+    fn place_by_walking(text: &str, location: Location) -> (usize, u32) {
+        let lines = text.split_inclusive('\n').take(location.line as usize - 1);
+        let start: usize = lines.map(str::len).sum();
+        let column = location.column as usize - 1;
+        let within = text[start..].char_indices().nth(column);
+        let chars = text[..start].chars().count() + column;
+        (start + within.map_or(text.len() - start, |(at, _)| at), chars as u32)
+    }
+
+    #[test]
+    fn places_are_those_of_a_walk_from_the_beginning() {
+        let lines = ["", "short", "größer", "語", &"x".repeat(3 * MARK), &"ü€".repeat(MARK)];
+        let text = lines.map(|line| format!("{line}\n")).concat() + "no end";
+        let places = Lines::of(&text);
+        for (at, line) in text.lines().enumerate() {
+            let columns = line.chars().count() as u64;
+            for column in (1..=columns + 1).step_by(7).chain([1, columns.max(1), columns + 1]) {
+                let location = Location { line: at as u64 + 1, column };
+                assert_eq!(places.place(location), place_by_walking(&text, location));
+            }
+        }
+        let behind = Location { line: 99, column: 3 };
+        assert_eq!(places.place(behind), (text.len(), text.chars().count() as u32));
+    }
 }
