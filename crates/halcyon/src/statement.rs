@@ -20,8 +20,10 @@ use halcyon_sql::utility::Utility;
 pub struct Statement {
     /// The text from which the statement was made.
     source: Arc<str>,
+    /// The text as it is shown while the statement runs: [`shown`] of its source.
+    shown: Arc<str>,
     /// The text from which the plan was made, under which the statement is counted: that of its
-    /// shape if its literals are parameters of the plan.
+    /// shape if its literals are parameters of the plan; [`shown`].
     pub(crate) counted_as: RefCell<Arc<str>>,
     /// Declared types of the parameters; `None` where the type was inferred.
     pub(crate) types: Vec<Option<SqlType>>,
@@ -41,31 +43,38 @@ impl Statement {
     /// running text touches no reference count that other sessions share.
     pub(crate) fn lasting(bound: Bound, text: &str, types: &[Option<SqlType>]) -> Self {
         let source: Arc<str> = text.into();
+        let shown = shown(&source);
         let counted_as = match bound.has_constants() {
-            true => Arc::from(&*bound.prepared.text),
-            false => source.clone(),
+            true => Arc::from(beginning(&bound.prepared.text)),
+            false => shown.clone(),
         };
-        Statement::new(bound, source, counted_as, types)
+        Statement::new(bound, source, shown, counted_as, types)
     }
 
     /// Makes a statement that will run once: it is counted under its plan's text.
     pub(crate) fn passing(bound: Bound, text: &str, types: &[Option<SqlType>]) -> Self {
-        let counted_as = bound.prepared.text.clone();
-        let source = match bound.has_constants() {
-            true => text.into(),
-            false => counted_as.clone(),
+        let counted_as = shown(&bound.prepared.text);
+        let (source, shown) = match bound.has_constants() {
+            true => {
+                let source = text.into();
+                let shown = shown(&source);
+                (source, shown)
+            }
+            false => (bound.prepared.text.clone(), counted_as.clone()),
         };
-        Statement::new(bound, source, counted_as, types)
+        Statement::new(bound, source, shown, counted_as, types)
     }
 
     fn new(
         bound: Bound,
         source: Arc<str>,
+        shown: Arc<str>,
         counted_as: Arc<str>,
         types: &[Option<SqlType>],
     ) -> Self {
         Statement {
             source,
+            shown,
             counted_as: RefCell::new(counted_as),
             types: types.to_vec(),
             lookup: Cell::new(Some(bound.lookup)),
@@ -101,7 +110,7 @@ impl Statement {
     pub(crate) fn bind_again(&self, bound: Bound) {
         self.lookup.set(Some(bound.lookup));
         if bound.has_constants() || self.bound.borrow().has_constants() {
-            *self.counted_as.borrow_mut() = bound.prepared.text.clone();
+            *self.counted_as.borrow_mut() = shown(&bound.prepared.text);
         }
         *self.bound.borrow_mut() = bound;
     }
@@ -112,11 +121,11 @@ impl Statement {
         Ref::map(self.bound.borrow(), |bound| &bound.prepared)
     }
 
-    /// The statement's own text, if it is counted under another.
+    /// The statement's own text as it is shown, if it is counted under another.
     #[inline]
     pub(crate) fn own_text(&self) -> Option<Arc<str>> {
-        let differs = !Arc::ptr_eq(&self.source, &self.counted_as.borrow());
-        differs.then(|| Arc::clone(&self.source))
+        let differs = !Arc::ptr_eq(&self.shown, &self.counted_as.borrow());
+        differs.then(|| Arc::clone(&self.shown))
     }
 
     /// The text from which the statement was made.
@@ -157,6 +166,23 @@ impl Statement {
     pub fn is_empty(&self) -> bool {
         matches!(self.prepared().plan, Plan::Empty)
     }
+}
+
+/// The most bytes of a text that are kept to show and to count it by: sessions and the table of statements keep
+/// many texts for long, and a text may have gigabytes.
+const SHOWN_BYTES_MAX: usize = 4096;
+
+/// A text as it is kept: the text itself, or its beginning.
+fn shown(text: &Arc<str>) -> Arc<str> {
+    match text.len() > SHOWN_BYTES_MAX {
+        false => text.clone(),
+        true => Arc::from(beginning(text)),
+    }
+}
+
+/// The beginning of a text that is longer than is kept.
+fn beginning(text: &str) -> &str {
+    &text[..text.floor_char_boundary(SHOWN_BYTES_MAX)]
 }
 
 /// Whether a failed transaction block still accepts a plan: COMMIT and ROLLBACK in all forms, and
