@@ -33,7 +33,7 @@ use std::cell::Cell;
 use std::pin::Pin;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -130,6 +130,8 @@ static POOLED_HELD: AtomicU32 = AtomicU32::new(0);
 static POOLED_HELD_MAX: AtomicU32 = AtomicU32::new(0);
 /// Gives back to the system what the allocator keeps for the calling thread.
 static COLLECTOR: OnceLock<fn()> = OnceLock::new();
+/// Who wakes threads for a collection.
+static SLEEPERS: Mutex<Vec<Weak<Waking>>> = Mutex::new(Vec::new());
 /// How often all threads were asked to give back.
 static COLLECTIONS: AtomicU32 = AtomicU32::new(0);
 static REFUSALS: AtomicU64 = AtomicU64::new(0);
@@ -297,10 +299,24 @@ pub fn set_collector(give_back: fn()) {
     let _ = COLLECTOR.set(give_back);
 }
 
-/// Lets every thread give back what the allocator keeps for it, when it next counts or rests.
+/// What wakes sleeping threads, so that they take part in a collection.
+pub type Waking = dyn Fn() + Send + Sync;
+
+/// Has `wake` called at each collection, as long as it lives: threads that sleep for long, as those of an idle
+/// server do, keep what was freed in their name. Each of them calls [`at_rest`] then.
+pub fn wake_for_collections(wake: &Arc<Waking>) {
+    let mut sleepers = SLEEPERS.lock().unwrap_or_else(PoisonError::into_inner);
+    sleepers.retain(|wake| wake.strong_count() > 0);
+    sleepers.push(Arc::downgrade(wake));
+}
+
+/// Lets every thread give back what the allocator keeps for it, when it next counts or rests; threads that
+/// sleep are woken ([`wake_for_collections`]).
 pub fn collect() {
     COLLECTIONS.fetch_add(1, Relaxed);
     at_rest();
+    let sleepers = SLEEPERS.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    sleepers.iter().filter_map(Weak::upgrade).for_each(|wake| wake());
 }
 
 /// Takes part in the last collection. For threads that are about to sleep.
@@ -1023,6 +1039,21 @@ mod tests {
             });
         });
         assert_eq!(GIVEN.load(Relaxed), given + 2);
+    }
+
+    #[test]
+    fn sleepers_are_woken_for_each_collection_as_long_as_they_live() {
+        let _turn = turn();
+        let woken = Arc::new(AtomicU32::new(0));
+        let count = Arc::clone(&woken);
+        let waking: Arc<Waking> = Arc::new(move || _ = count.fetch_add(1, Relaxed));
+        wake_for_collections(&waking);
+        collect();
+        collect();
+        assert_eq!(woken.load(Relaxed), 2);
+        drop(waking);
+        collect();
+        assert_eq!(woken.load(Relaxed), 2);
     }
 
     #[test]

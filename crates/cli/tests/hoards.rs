@@ -115,13 +115,15 @@ fn advisory_locks_are_refused_and_end_with_their_session() {
 
 /// Runs a statement once what was freed has been given back to the system.
 async fn until_there_is_room(client: &Client, statement: &str) {
+    let mut last = None;
     for _ in 0..200 {
-        if client.batch_execute(statement).await.is_ok() {
-            return;
+        match client.batch_execute(statement).await {
+            Ok(()) => return,
+            Err(error) => last = Some(error),
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    panic!("{statement}: there is no room again");
+    panic!("{statement}: there is no room again: {last:?}");
 }
 
 /// Rows of a table fill the memory until `hoard`, a statement with a number, is refused; then they go.

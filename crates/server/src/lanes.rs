@@ -15,12 +15,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use halcyon::STATEMENT_STACK_BYTES;
+use halcyon_base::memory::{self, Waking};
 use tokio::runtime::{Builder, Handle, Runtime};
 
 /// Threads that serve the network, each with its own connections.
 pub(crate) struct Lanes {
     runtimes: Vec<Runtime>,
     roads: Arc<[Road]>,
+    /// Wakes lanes that sleep when memory is to be given back.
+    _waking: Arc<Waking>,
 }
 
 /// A lane as seen by who brings it a connection.
@@ -54,6 +57,7 @@ impl Lanes {
                 .max_blocking_threads(relieved_max)
                 .thread_name(format!("halcyon-lane-{number}"))
                 .thread_stack_size(STATEMENT_STACK_BYTES)
+                .on_thread_park(memory::at_rest)
                 .enable_all()
                 .build()
         };
@@ -62,8 +66,13 @@ impl Lanes {
             handle: runtime.handle().clone(),
             sockets: Arc::new(AtomicUsize::new(0)),
         };
-        let roads = runtimes.iter().map(road).collect();
-        Ok(Lanes { runtimes, roads })
+        let roads: Arc<[Road]> = runtimes.iter().map(road).collect();
+        let handles: Vec<Handle> = runtimes.iter().map(|lane| lane.handle().clone()).collect();
+        let waking: Arc<Waking> = Arc::new(move || {
+            handles.iter().for_each(|lane| drop(lane.spawn(async { memory::at_rest() })));
+        });
+        memory::wake_for_collections(&waking);
+        Ok(Lanes { runtimes, roads, _waking: waking })
     }
 
     /// The lane that accepts connections for all.
