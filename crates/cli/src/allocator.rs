@@ -1,13 +1,14 @@
-//! The binary's allocator: mimalloc, whose bytes are counted for the limit of memory.
+//! The binary's allocator: mimalloc, whose bytes are counted for the limit of memory, and below which large blocks
+//! are mapped one by one.
 
 use std::ffi::c_long;
 
-use halcyon::Counted;
+use halcyon::{Counted, Mapped};
 use libmimalloc_sys::{mi_collect, mi_option_set, mi_option_t};
 use mimalloc::MiMalloc;
 
 #[global_allocator]
-static ALLOCATOR: Counted<MiMalloc> = Counted(MiMalloc);
+static ALLOCATOR: Counted<Mapped<MiMalloc>> = Counted(Mapped(MiMalloc));
 
 /// After so many milliseconds memory that was freed is given back, at the next occasion. The default is a
 /// second: in a small container freed memory would look like memory in use.

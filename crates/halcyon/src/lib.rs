@@ -91,7 +91,7 @@ pub use transaction::Access;
 
 // Values, types and errors are the same in all layers, and belong to the public interface on
 // purpose.
-pub use halcyon_machine::Counted;
+pub use halcyon_machine::{Counted, Mapped};
 pub use halcyon_pgcatalog::function_oid;
 pub use halcyon_sql::arrays;
 pub use halcyon_sql::client_types::{ClientType, Shape};

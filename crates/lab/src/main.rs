@@ -5,12 +5,13 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use halcyon::Counted;
+use halcyon::{Counted, Mapped};
 use halcyon_lab::Arguments;
+use mimalloc::MiMalloc;
 
 // The allocator of the binary `halcyon`: what is measured here is what runs there.
 #[global_allocator]
-static ALLOCATOR: Counted<mimalloc::MiMalloc> = Counted(mimalloc::MiMalloc);
+static ALLOCATOR: Counted<Mapped<MiMalloc>> = Counted(Mapped(MiMalloc));
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();

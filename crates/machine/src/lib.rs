@@ -10,11 +10,13 @@ mod allocator;
 pub mod clock;
 pub mod counters;
 pub mod limit;
+mod mapped;
 pub mod memory;
 mod report;
 pub mod schedule;
 pub mod topology;
 
 pub use allocator::Counted;
+pub use mapped::Mapped;
 pub use report::{Availability, Feature, Report, recorded, report};
 pub use topology::Topology;
