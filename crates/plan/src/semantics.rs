@@ -51,6 +51,7 @@ use crate::engine::DataFusion;
 use crate::env::Env;
 use crate::execution;
 use crate::functions::{self, PgCast};
+use crate::growing;
 use crate::interrupts::go_on;
 use crate::join_keys::with_null_safe_keys;
 use crate::levels::aggregates_are_own;
@@ -1096,7 +1097,10 @@ fn zoned_call(function: ScalarFunction, schema: &DFSchema) -> Result<ScalarFunct
             table_functions::of_bytes(name).unwrap_or(func)
         }
         // OVERLAY and `||` of arrays are DataFusion's functions of these names.
-        None => table_functions::of_name(name).or_else(|| by_value::of_name(name)).unwrap_or(func),
+        None => {
+            let own = table_functions::of_name(name).or_else(|| by_value::of_name(name));
+            own.map_or(func, growing::bound)
+        }
     };
     Ok(ScalarFunction { func, args })
 }

@@ -12,7 +12,7 @@ pub(super) const ROWS: &[Row] = &[Row::new(
     &[Kind::Each, Kind::Each],
     Gives::Filled,
     |args| {
-        let Some(counts) = args.list(1) else {
+        let Some(counts) = args.list(1)? else {
             let message = "dimension array or low bound array cannot be null";
             return Err(error(SqlState::NULL_VALUE_NOT_ALLOWED, message));
         };
@@ -24,6 +24,9 @@ pub(super) const ROWS: &[Row] = &[Row::new(
             let message = format!("array size exceeds the maximum allowed ({MOST})");
             return Err(error(SqlState::PROGRAM_LIMIT_EXCEEDED, message));
         }
+        let bytes = (args.values[0].size() as u64).saturating_mul(count.max(0) as u64);
+        // The values and the array of them.
+        SqlError::unless_refused(bytes.saturating_mul(2))?;
         let items = vec![args.values[0].clone(); usize::try_from(count).unwrap_or(0)];
         Ok(list(&items, &args.values[0].data_type()))
     },

@@ -11,7 +11,7 @@ pub(super) const ROWS: &[Row] = &[
         &[Kind::List, Kind::Element],
         Gives::List,
         |args| {
-            let mut items = args.list(0).unwrap_or_default();
+            let mut items = args.list(0)?.unwrap_or_default();
             items.push(args.values[1].clone());
             Ok(list(&items, &args.element(0)))
         },
@@ -23,7 +23,7 @@ pub(super) const ROWS: &[Row] = &[
         &[Kind::Element, Kind::List],
         Gives::List,
         |args| {
-            let mut items = args.list(1).unwrap_or_default();
+            let mut items = args.list(1)?.unwrap_or_default();
             items.insert(0, args.values[0].clone());
             Ok(list(&items, &args.element(1)))
         },
@@ -35,7 +35,7 @@ pub(super) const ROWS: &[Row] = &[
         &[Kind::List, Kind::List],
         Gives::List,
         |args| {
-            let (Some(mut left), Some(right)) = (args.list(0), args.list(1)) else {
+            let (Some(mut left), Some(right)) = (args.list(0)?, args.list(1)?) else {
                 return Ok(args.values[usize::from(args.is_null(0))].clone());
             };
             left.extend(right);
@@ -65,7 +65,7 @@ pub(super) const ROWS: &[Row] = &[
         &[Kind::List, Kind::Integer],
         Gives::List,
         |args| {
-            let mut items = args.list(0).unwrap_or_default();
+            let mut items = args.list(0)?.unwrap_or_default();
             let kept = usize::try_from(args.integer(1)).ok();
             let Some(kept) = kept.and_then(|count| items.len().checked_sub(count)) else {
                 let most = items.len();
@@ -83,7 +83,7 @@ fn changed(
     args: &Arguments<'_>,
     by: fn(&Arguments<'_>) -> Option<ScalarValue>,
 ) -> Result<ScalarValue> {
-    let Some(items) = args.list(0) else { return Ok(ScalarValue::Null) };
+    let Some(items) = args.list(0)? else { return Ok(ScalarValue::Null) };
     let new = |item: ScalarValue| if item == args.values[1] { by(args) } else { Some(item) };
     let items: Vec<ScalarValue> = items.into_iter().filter_map(new).collect();
     Ok(list(&items, &args.element(0)))

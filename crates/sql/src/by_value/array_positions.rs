@@ -10,7 +10,7 @@ pub(super) const ROWS: &[Row] = &[Row::new(
     &[Kind::List, Kind::Element],
     Gives::Integers,
     |args| {
-        let Some(items) = args.list(0) else { return Ok(ScalarValue::Null) };
+        let Some(items) = args.list(0)? else { return Ok(ScalarValue::Null) };
         let found = items.iter().enumerate().filter(|(_, item)| **item == args.values[1]);
         let places: Vec<ScalarValue> = found.map(|(at, _)| integer(at + 1)).collect();
         Ok(list(&places, &DataType::Int32))

@@ -1,5 +1,6 @@
 //! `encode` and `decode`: bytes as text and back.
 
+use super::growing_text::GrowingText;
 use super::{Arguments, Gives, Kind, Row, error, text};
 use crate::error::{Result, SqlError, SqlState};
 use datafusion::common::ScalarValue;
@@ -14,12 +15,14 @@ pub(super) const ROWS: &[Row] = &[
             let ScalarValue::BinaryView(Some(bytes)) = &args.values[0] else {
                 return Ok(ScalarValue::Null);
             };
-            Ok(text(match args.text(1).to_lowercase().as_str() {
-                "hex" => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
-                "base64" => base64(bytes),
-                "escape" => escaped(bytes),
+            let mut out = GrowingText::default();
+            match args.text(1).to_lowercase().as_str() {
+                "hex" => write_hex(bytes, &mut out)?,
+                "base64" => write_base64(bytes, &mut out)?,
+                "escape" => write_escaped(bytes, &mut out)?,
                 _ => return Err(unknown(args)),
-            }))
+            }
+            Ok(text(out.into_string()))
         },
     ),
     Row::new(
@@ -50,24 +53,30 @@ fn unknown(args: &Arguments<'_>) -> SqlError {
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 /// Base 64 in lines of 76 characters.
-fn base64(bytes: &[u8]) -> String {
-    let mut out = String::new();
+fn write_base64(bytes: &[u8], out: &mut GrowingText) -> Result<()> {
     for (at, group) in bytes.chunks(3).enumerate() {
         if at > 0 && at % 19 == 0 {
-            out.push('\n');
+            out.push('\n')?;
         }
         let byte = |at: usize| u32::from(group.get(at).copied().unwrap_or(0));
         let word = byte(0) << 16 | byte(1) << 8 | byte(2);
         for digit in 0..4 {
             let value = (word >> (18 - 6 * digit) & 63) as usize;
-            out.push(if digit <= group.len() { char::from(DIGITS[value]) } else { '=' });
+            out.push(if digit <= group.len() { char::from(DIGITS[value]) } else { '=' })?;
         }
     }
-    out
+    Ok(())
+}
+
+/// An empty result with room for the bytes that a text may stand for. Errors: 53200.
+fn room(bytes: usize) -> Result<Vec<u8>> {
+    SqlError::unless_refused(bytes as u64)?;
+    Ok(Vec::with_capacity(bytes))
 }
 
 fn from_base64(text: &str) -> Result<Vec<u8>> {
-    let (mut out, mut word, mut count, mut ends) = (Vec::new(), 0_u32, 0, 0);
+    let mut out = room(text.len() / 4 * 3)?;
+    let (mut word, mut count, mut ends) = (0_u32, 0, 0);
     for character in text.chars().filter(|c| !matches!(c, ' ' | '\t' | '\n' | '\r')) {
         let value = match character {
             '=' if count >= 2 => {
@@ -100,33 +109,37 @@ fn from_base64(text: &str) -> Result<Vec<u8>> {
 }
 
 fn from_hex(text: &str) -> Result<Vec<u8>> {
-    let mut digits = Vec::new();
+    let (mut out, mut first) = (room(text.len() / 2)?, None);
     for character in text.chars().filter(|c| !matches!(c, ' ' | '\t' | '\n' | '\r')) {
         let digit = character.to_digit(16);
         let wrong = || invalid(format!("invalid hexadecimal digit: \"{character}\""));
-        digits.push(digit.ok_or_else(wrong)? as u8);
-    }
-    if digits.len() % 2 == 1 {
-        return Err(invalid("invalid hexadecimal data: odd number of digits"));
-    }
-    Ok(digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect())
-}
-
-fn escaped(bytes: &[u8]) -> String {
-    let mut out = String::new();
-    for byte in bytes {
-        match byte {
-            b'\\' => out.push_str("\\\\"),
-            0 | 128.. => out.push_str(&format!("\\{byte:03o}")),
-            byte => out.push(char::from(*byte)),
+        let digit = digit.ok_or_else(wrong)? as u8;
+        match first.take() {
+            None => first = Some(digit),
+            Some(first) => out.push(first << 4 | digit),
         }
     }
-    out
+    match first {
+        None => Ok(out),
+        Some(_) => Err(invalid("invalid hexadecimal data: odd number of digits")),
+    }
+}
+
+fn write_hex(bytes: &[u8], out: &mut GrowingText) -> Result<()> {
+    bytes.iter().try_for_each(|byte| out.push_str(&format!("{byte:02x}")))
+}
+
+fn write_escaped(bytes: &[u8], out: &mut GrowingText) -> Result<()> {
+    bytes.iter().try_for_each(|byte| match byte {
+        b'\\' => out.push_str("\\\\"),
+        0 | 128.. => out.push_str(&format!("\\{byte:03o}")),
+        byte => out.push(char::from(*byte)),
+    })
 }
 
 fn from_escaped(text: &str) -> Result<Vec<u8>> {
     let bytes = text.as_bytes();
-    let (mut out, mut at) = (Vec::new(), 0);
+    let (mut out, mut at) = (room(bytes.len())?, 0);
     while at < bytes.len() {
         if bytes[at] != b'\\' {
             out.push(bytes[at]);

@@ -3,6 +3,7 @@
 use std::iter::Peekable;
 use std::str::Chars;
 
+use super::growing_text::GrowingText;
 use super::{Arguments, Gives, Kind, Row, error, text};
 use crate::error::{Result, SqlState};
 use crate::identifier::{quote_ident, quote_literal};
@@ -37,16 +38,16 @@ fn formatted(args: &Arguments<'_>) -> Result<ScalarValue> {
     if args.is_null(0) {
         return Ok(ScalarValue::Null);
     }
-    let mut out = String::new();
+    let mut out = GrowingText::default();
     let mut characters = args.text(0).chars().peekable();
     let mut next = 1;
     while let Some(character) = characters.next() {
         if character != '%' {
-            out.push(character);
+            out.push(character)?;
             continue;
         }
         if characters.peek() == Some(&'%') {
-            out.push('%');
+            out.push('%')?;
             characters.next();
             continue;
         }
@@ -58,16 +59,15 @@ fn formatted(args: &Arguments<'_>) -> Result<ScalarValue> {
         next = at + 1;
         let value = shown(args, at, specifier.kind)?;
         let blanks = specifier.width.saturating_sub(value.chars().count());
-        let filling = || std::iter::repeat_n(' ', blanks);
         if !specifier.to_the_left {
-            out.extend(filling());
+            out.push_blanks(blanks)?;
         }
-        out.push_str(&value);
+        out.push_str(&value)?;
         if specifier.to_the_left {
-            out.extend(filling());
+            out.push_blanks(blanks)?;
         }
     }
-    Ok(text(out))
+    Ok(text(out.into_string()))
 }
 
 fn digits(characters: &mut Peekable<Chars<'_>>) -> Result<Option<usize>> {

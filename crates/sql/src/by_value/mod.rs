@@ -13,6 +13,7 @@ mod array_positions;
 mod chr;
 mod encode;
 mod format;
+mod growing_text;
 mod parse_ident;
 mod quote;
 mod regex;
@@ -283,16 +284,20 @@ impl Arguments<'_> {
         if self.has(at) { self.integer(at) } else { otherwise }
     }
 
-    /// The elements of an array; `None` for NULL.
-    fn list(&self, at: usize) -> Option<Vec<ScalarValue>> {
+    /// The elements of an array; `None` for NULL. Errors: 53200.
+    fn list(&self, at: usize) -> Result<Option<Vec<ScalarValue>>> {
         match &self.values[at] {
             ScalarValue::List(list) if !self.values[at].is_null() => {
                 let items = list.value(0);
+                let values = items.len() * size_of::<ScalarValue>();
+                // The values and an array that is made of them.
+                let bytes = 2 * (values + items.get_array_memory_size());
+                SqlError::unless_refused(bytes as u64)?;
                 let item =
                     |row| ScalarValue::try_from_array(&items, row).expect("rows of an array");
-                Some((0..items.len()).map(item).collect())
+                Ok(Some((0..items.len()).map(item).collect()))
             }
-            _ => None,
+            _ => Ok(None),
         }
     }
 
@@ -318,11 +323,14 @@ fn list(items: &[ScalarValue], element: &DataType) -> ScalarValue {
     ScalarValue::List(ScalarValue::new_list_nullable(items, element))
 }
 
-/// An array of texts; `None` is NULL.
-fn texts<'a>(items: impl IntoIterator<Item = Option<&'a str>>) -> ScalarValue {
+/// An array of texts; `None` is NULL. Errors: 53200.
+fn texts(items: &[Option<&str>]) -> Result<ScalarValue> {
+    let bytes = |item: &Option<&str>| size_of::<ScalarValue>() + item.map_or(0, str::len);
+    // The values and the array of them.
+    SqlError::unless_refused(2 * items.iter().map(bytes).sum::<usize>() as u64)?;
     let items: Vec<ScalarValue> =
-        items.into_iter().map(|item| ScalarValue::Utf8View(item.map(str::to_owned))).collect();
-    list(&items, &DataType::Utf8View)
+        items.iter().map(|item| ScalarValue::Utf8View(item.map(str::to_owned))).collect();
+    Ok(list(&items, &DataType::Utf8View))
 }
 
 fn error(state: SqlState, message: impl Into<String>) -> SqlError {
@@ -465,7 +473,6 @@ impl ScalarUDFImpl for ByValue {
             let arguments = Arguments { values: &arguments };
             let value =
                 if null { ScalarValue::Null } else { (row.eval)(&arguments).map_err(external)? };
-            // Matches end early with their statement.
             SqlError::unless_interrupted().map_err(external)?;
             bytes += value.size();
             if bytes > BYTES_MAX {

@@ -1,7 +1,7 @@
 //! `parse_ident`: a qualified name as its parts.
 
 use super::{Gives, Kind, Row, error, texts};
-use crate::error::{Result, SqlState};
+use crate::error::{Result, SqlError, SqlState};
 use datafusion::common::ScalarValue;
 
 pub(super) const ROWS: &[Row] = &[Row::new(
@@ -12,7 +12,8 @@ pub(super) const ROWS: &[Row] = &[Row::new(
     |args| {
         let strict = !matches!(args.values.get(1), Some(ScalarValue::Boolean(Some(false))));
         let parts = parts(args.text(0), strict)?;
-        Ok(texts(parts.iter().map(|part| Some(part.as_str()))))
+        let parts: Vec<Option<&str>> = parts.iter().map(|part| Some(part.as_str())).collect();
+        texts(&parts)
     },
 )
 .optional(1)];
@@ -37,6 +38,7 @@ fn parts(whole: &str, strict: bool) -> Result<Vec<String>> {
         if part.is_empty() || rest.starts_with(|c: char| c.is_ascii_digit() || c == '$') {
             return Err(wrong());
         }
+        SqlError::unless_refused((size_of::<String>() + part.len()) as u64)?;
         parts.push(part);
         let after = after.trim_start();
         rest = match after.strip_prefix('.') {

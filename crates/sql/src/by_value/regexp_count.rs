@@ -14,7 +14,10 @@ pub(super) const ROWS: &[Row] = &[
             let from = start(args.text(0), args.integer_or(2, 1))?;
             let options = Options::without_global(args.text(3), "regexp_count", None)?;
             let regex = compile(args.text(1), options)?;
-            Ok(integer(from.map_or(0, |from| Matches::new(regex, args.text(0), from).count())))
+            let Some(from) = from else { return Ok(integer(0)) };
+            let mut matches = Matches::new(regex, args.text(0), from);
+            let count = matches.try_fold(0, |count, found| found.map(|_| count + 1))?;
+            Ok(integer(count))
         },
     )
     .optional(2),

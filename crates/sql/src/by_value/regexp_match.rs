@@ -15,9 +15,8 @@ pub(super) const ROWS: &[Row] = &[
         |args| {
             let hint = Some("Use the regexp_matches function instead.");
             let options = Options::without_global(args.text(2), "regexp_match", hint)?;
-            Ok(matches(args, options)?
-                .next()
-                .map_or(ScalarValue::Null, |found| parts(args.text(0), &found)))
+            let found = matches(args, options)?.next().transpose()?;
+            found.map_or(Ok(ScalarValue::Null), |found| parts(args.text(0), &found))
         },
     )
     .optional(1),
@@ -29,10 +28,9 @@ pub(super) const ROWS: &[Row] = &[
         |args| {
             let options = Options::parse(args.text(2))?;
             let count = if options.global { usize::MAX } else { 1 };
-            let found: Vec<ScalarValue> = matches(args, options)?
-                .take(count)
-                .map(|found| parts(args.text(0), &found))
-                .collect();
+            let found = matches(args, options)?.take(count);
+            let found: Vec<ScalarValue> =
+                found.map(|found| parts(args.text(0), &found?)).collect::<Result<_>>()?;
             Ok(list(&found, &list_of(DataType::Utf8View)))
         },
     )
@@ -43,7 +41,7 @@ pub(super) const ROWS: &[Row] = &[
         &[Kind::Text, Kind::Text],
         Gives::Text,
         |args| {
-            let Some(found) = matches(args, Options::default())?.next() else {
+            let Some(found) = matches(args, Options::default())?.next().transpose()? else {
                 return Ok(ScalarValue::Null);
             };
             let part = found.parts.first().copied().unwrap_or(Some(found.whole));
@@ -57,10 +55,10 @@ fn matches<'a>(args: &'a Arguments<'_>, options: Options) -> Result<Matches<'a>>
 }
 
 /// The parts of a match; without parentheses the match itself.
-fn parts(whole: &str, found: &Match) -> ScalarValue {
+fn parts(whole: &str, found: &Match) -> Result<ScalarValue> {
     let part = |place: &Option<(usize, usize)>| place.map(|(from, to)| &whole[from..to]);
     match found.parts.is_empty() {
-        true => texts([part(&Some(found.whole))]),
-        false => texts(found.parts.iter().map(part)),
+        true => texts(&[part(&Some(found.whole))]),
+        false => texts(&found.parts.iter().map(part).collect::<Vec<_>>()),
     }
 }

@@ -1,7 +1,8 @@
 //! `regexp_replace`: matches replaced.
 
+use super::growing_text::GrowingText;
 use super::regex::{Match, Matches, Options, at_least, compile, start};
-use super::{Arguments, BYTES_MAX, Gives, Kind, Row, error, text};
+use super::{Arguments, Gives, Kind, Row, error, text};
 use crate::error::{Result, SqlState};
 use datafusion::common::ScalarValue;
 
@@ -52,32 +53,29 @@ fn replaced(
 ) -> Result<ScalarValue> {
     let (whole, replacement) = (args.text(0), args.text(2));
     let regex = compile(args.text(1), options)?;
-    let mut out = String::with_capacity(whole.len());
+    let mut out = GrowingText::with_capacity(whole.len())?;
     let mut copied = 0;
     for (at, found) in Matches::new(regex, whole, from).enumerate() {
+        let found = found?;
         if number > 0 && (at as i64) + 1 < number {
             continue;
         }
-        out.push_str(&whole[copied..found.whole.0]);
-        push(&mut out, replacement, whole, &found);
+        out.push_str(&whole[copied..found.whole.0])?;
+        push(&mut out, replacement, whole, &found)?;
         copied = found.whole.1;
-        if out.len() > BYTES_MAX {
-            let message = "requested length too large";
-            return Err(error(SqlState::PROGRAM_LIMIT_EXCEEDED, message));
-        }
         if number > 0 {
             break;
         }
     }
-    out.push_str(&whole[copied..]);
-    Ok(text(out))
+    out.push_str(&whole[copied..])?;
+    Ok(text(out.into_string()))
 }
 
 /// Appends a replacement, in which `\1` is the first part in parentheses and `\&` the match.
-fn push(out: &mut String, replacement: &str, whole: &str, found: &Match) {
+fn push(out: &mut GrowingText, replacement: &str, whole: &str, found: &Match) -> Result<()> {
     let mut rest = replacement;
     while let Some(at) = rest.find('\\') {
-        out.push_str(&rest[..at]);
+        out.push_str(&rest[..at])?;
         rest = &rest[at + 1..];
         let place = match rest.bytes().next() {
             Some(digit @ b'1'..=b'9') => {
@@ -85,18 +83,18 @@ fn push(out: &mut String, replacement: &str, whole: &str, found: &Match) {
             }
             Some(b'&') => Some(found.whole),
             Some(b'\\') => {
-                out.push('\\');
+                out.push('\\')?;
                 None
             }
             _ => {
-                out.push('\\');
+                out.push('\\')?;
                 continue;
             }
         };
         if let Some((from, to)) = place {
-            out.push_str(&whole[from..to]);
+            out.push_str(&whole[from..to])?;
         }
         rest = &rest[1..];
     }
-    out.push_str(rest);
+    out.push_str(rest)
 }

@@ -13,7 +13,7 @@ pub(super) const ROWS: &[Row] = &[Row::new(
         let whole = args.text(0);
         let (mut parts, mut last) = (Vec::new(), 0);
         for found in Matches::new(compile(args.text(1), options)?, whole, 0) {
-            let (from, to) = found.whole;
+            let (from, to) = found?.whole;
             // An empty match at an end of the text, or behind another match, separates nothing.
             if from < whole.len() && to > last {
                 parts.push(Some(&whole[last..from]));
@@ -21,7 +21,7 @@ pub(super) const ROWS: &[Row] = &[Row::new(
             }
         }
         parts.push(Some(&whole[last..]));
-        Ok(texts(parts))
+        texts(&parts)
     },
 )
 .optional(1)];

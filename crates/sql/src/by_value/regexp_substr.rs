@@ -59,7 +59,15 @@ fn find(args: &Arguments<'_>, function: &str, letters: usize) -> Result<Option<(
     let regex = compile(args.text(1), options)?;
     let Some(from) = from else { return Ok(None) };
     let nth = usize::try_from(number - 1).unwrap_or(usize::MAX);
-    let Some(found) = Matches::new(regex, args.text(0), from).nth(nth) else { return Ok(None) };
+    let mut found = None;
+    for (at, one) in Matches::new(regex, args.text(0), from).enumerate() {
+        let one = one?;
+        if at == nth {
+            found = Some(one);
+            break;
+        }
+    }
+    let Some(found) = found else { return Ok(None) };
     Ok(match usize::try_from(part).unwrap_or(usize::MAX).checked_sub(1) {
         None => Some(found.whole),
         Some(at) => found.parts.get(at).copied().flatten(),

@@ -9,7 +9,7 @@ pub(super) const ROWS: &[Row] = &[Row::new(
     &[Kind::Element, Kind::List],
     Gives::Integer,
     |args| {
-        let thresholds = args.list(1).unwrap_or_default();
+        let thresholds = args.list(1)?.unwrap_or_default();
         if thresholds.iter().any(datafusion::common::ScalarValue::is_null) {
             let message = "thresholds array must not contain NULLs";
             return Err(error(SqlState::NULL_VALUE_NOT_ALLOWED, message));

@@ -1,5 +1,6 @@
 //! `unistr`: escapes of characters replaced.
 
+use super::growing_text::GrowingText;
 use super::{Gives, Kind, Row, error, text};
 use crate::error::{Result, SqlState};
 
@@ -9,22 +10,22 @@ pub(super) const ROWS: &[Row] = &[Row::new(
     &[Kind::Text],
     Gives::Text,
     |args| {
-        let mut out = String::new();
+        let mut out = GrowingText::with_capacity(args.text(0).len())?;
         let mut rest = args.text(0);
         while let Some(at) = rest.find('\\') {
-            out.push_str(&rest[..at]);
+            out.push_str(&rest[..at])?;
             rest = &rest[at + 1..];
             if let Some(after) = rest.strip_prefix('\\') {
-                out.push('\\');
+                out.push('\\')?;
                 rest = after;
                 continue;
             }
             let (character, after) = escaped(rest)?;
-            out.push(character);
+            out.push(character)?;
             rest = after;
         }
-        out.push_str(rest);
-        Ok(text(out))
+        out.push_str(rest)?;
+        Ok(text(out.into_string()))
     },
 )];
 
