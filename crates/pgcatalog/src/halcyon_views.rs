@@ -41,14 +41,14 @@ system_views! {
         transaction_started: Option<Moment>,
         /// When its last or running statement began.
         statement_started: Option<Moment>,
-        /// Text of that statement; NULL if it is not yours to see.
+        /// Text of that statement, its first 4,096 bytes; NULL if it is not yours to see.
         statement: Option<String>,
     }
 
     /// One row per statement text that sessions ran, for superusers. A session adds what it counted when
     /// it ends, and every 4,096 runs of a statement.
     statements: Statement from statements {
-        /// The text.
+        /// The text, its first 4,096 bytes.
         statement: String,
         /// Executor that runs it, as EXPLAIN says.
         executor: &'static str,
