@@ -1,5 +1,5 @@
 //! DataFusion's aggregates with what they lack: `min` and `max` of floats by group know infinities
-//! and NaN, and approximate percentiles refuse digests that no memory holds.
+//! and NaN, approximate percentiles refuse digests that no memory holds, `string_agg` gives a text.
 //!
 //! DataFusion begins the least float of a group with the largest finite one, so a group of
 //! infinities alone would answer with that; and keeps whichever came last beside NaN. Here NaN is
@@ -37,6 +37,7 @@ pub fn corrected(all: &[Arc<AggregateUDF>]) -> Vec<Arc<AggregateUDF>> {
             "approx_percentile_cont" | "approx_percentile_cont_with_weight" => {
                 Correction::Centroids
             }
+            "string_agg" => Correction::Texts,
             _ => return None,
         };
         let inner = Arc::clone(function);
@@ -56,6 +57,8 @@ enum Correction {
     Extreme(Extreme),
     /// The last argument, if an integer, is bounded.
     Centroids,
+    /// The result is a text: DataFusion gives `LargeUtf8`, which is `json` here.
+    Texts,
     /// Accumulators look whether the statement is to end.
     Watched,
 }
@@ -86,6 +89,7 @@ impl Corrected {
     fn looking(&self, accumulator: Box<dyn Accumulator>) -> Box<dyn Accumulator> {
         match self.correction {
             Correction::Watched => crate::watched::watched(accumulator, self.inner.name()),
+            Correction::Texts => Box::new(Texts(accumulator)),
             _ => accumulator,
         }
     }
@@ -127,11 +131,20 @@ impl AggregateUDFImpl for Corrected {
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        if self.correction == Correction::Texts {
+            return Ok(DataType::Utf8View);
+        }
         self.inner.return_type(types)
     }
 
     fn return_field(&self, fields: &[FieldRef]) -> Result<FieldRef> {
-        self.inner.return_field(fields)
+        let field = self.inner.return_field(fields)?;
+        Ok(match self.correction {
+            Correction::Texts => {
+                Arc::new(field.as_ref().clone().with_data_type(DataType::Utf8View))
+            }
+            _ => field,
+        })
     }
 
     fn is_nullable(&self) -> bool {
@@ -161,6 +174,7 @@ impl AggregateUDFImpl for Corrected {
             Correction::Extreme(extreme) if matches!(ty, DataType::Float32 | DataType::Float64) => {
                 Ok(Box::new(Extremes { extreme, found: Vec::new(), ty: ty.clone() }))
             }
+            Correction::Texts => Ok(Box::new(Texts(self.inner.create_groups_accumulator(args)?))),
             _ => self.inner.create_groups_accumulator(args),
         }
     }
@@ -198,6 +212,9 @@ impl AggregateUDFImpl for Corrected {
     }
 
     fn default_value(&self, ty: &DataType) -> Result<ScalarValue> {
+        if self.correction == Correction::Texts {
+            return Ok(ScalarValue::Utf8View(None));
+        }
         self.inner.default_value(ty)
     }
 
@@ -207,6 +224,81 @@ impl AggregateUDFImpl for Corrected {
 
     fn set_monotonicity(&self, ty: &DataType) -> SetMonotonicity {
         self.inner.inner().set_monotonicity(ty)
+    }
+}
+
+/// An accumulator whose results become texts.
+#[derive(Debug)]
+struct Texts<T>(T);
+
+impl Accumulator for Texts<Box<dyn Accumulator>> {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        self.0.update_batch(values)
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        self.0.evaluate()?.cast_to(&DataType::Utf8View)
+    }
+
+    fn size(&self) -> usize {
+        self.0.size()
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        self.0.state()
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        self.0.merge_batch(states)
+    }
+
+    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        self.0.retract_batch(values)
+    }
+
+    fn supports_retract_batch(&self) -> bool {
+        self.0.supports_retract_batch()
+    }
+}
+
+impl GroupsAccumulator for Texts<Box<dyn GroupsAccumulator>> {
+    fn update_batch(
+        &mut self,
+        values: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+        group_count: usize,
+    ) -> Result<()> {
+        self.0.update_batch(values, groups, filter, group_count)
+    }
+
+    fn evaluate(&mut self, emit: EmitTo) -> Result<ArrayRef> {
+        Ok(cast(&self.0.evaluate(emit)?, &DataType::Utf8View)?)
+    }
+
+    fn state(&mut self, emit: EmitTo) -> Result<Vec<ArrayRef>> {
+        self.0.state(emit)
+    }
+
+    fn merge_batch(
+        &mut self,
+        values: &[ArrayRef],
+        groups: &[usize],
+        group_count: usize,
+    ) -> Result<()> {
+        self.0.merge_batch(values, groups, group_count)
+    }
+
+    fn convert_to_state(
+        &self,
+        values: &[ArrayRef],
+        filter: Option<&BooleanArray>,
+    ) -> Result<Vec<ArrayRef>> {
+        self.0.convert_to_state(values, filter)
+    }
+
+    fn size(&self) -> usize {
+        self.0.size()
     }
 }
 

@@ -44,9 +44,11 @@ impl Encoding {
             DataType::Float32 | DataType::Float64 => Encoding::Float,
             DataType::Date32 => Encoding::Date,
             DataType::Timestamp(TimeUnit::Microsecond, _) => Encoding::TimestampMicros,
-            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Encoding::Text,
+            DataType::Utf8 | DataType::Utf8View => Encoding::Text,
             // The only value is NULL, so any encoding serves.
             DataType::Null => Encoding::Int,
+            DataType::LargeUtf8 => return Err(Unsupported::new("type json")),
+            DataType::LargeBinary => return Err(Unsupported::new("type jsonb")),
             other => return Err(Unsupported::new(format!("type {other}"))),
         })
     }
@@ -72,7 +74,7 @@ pub fn value_type(ty: &DataType) -> Option<ValueType> {
         DataType::Float32 => ValueType::Float32,
         DataType::Float64 => ValueType::Float64,
         DataType::Decimal128(precision, scale) => ValueType::Decimal { precision, scale },
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => ValueType::Text,
+        DataType::Utf8 | DataType::Utf8View => ValueType::Text,
         DataType::Date32 => ValueType::Date,
         DataType::Time64(TimeUnit::Microsecond) => ValueType::Time,
         DataType::Timestamp(TimeUnit::Microsecond, None) => ValueType::Timestamp,

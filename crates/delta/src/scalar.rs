@@ -525,9 +525,9 @@ pub(crate) fn literal(value: &ScalarValue) -> Result<Expr> {
         ScalarValue::Decimal128(Some(value), ..) => decimal(*value),
         ScalarValue::Date32(Some(value)) => Expr::Int((*value).into()),
         ScalarValue::TimestampMicrosecond(Some(value), _) => Expr::Int(*value),
-        ScalarValue::Utf8(Some(text))
-        | ScalarValue::LargeUtf8(Some(text))
-        | ScalarValue::Utf8View(Some(text)) => Expr::Text(text.clone()),
+        ScalarValue::Utf8(Some(text)) | ScalarValue::Utf8View(Some(text)) => {
+            Expr::Text(text.clone())
+        }
         other => return Err(Unsupported::new(format!("the constant {other}"))),
     })
 }

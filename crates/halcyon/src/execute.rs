@@ -7,8 +7,10 @@ use halcyon_exec::analytic::BatchStream;
 use halcyon_exec::point::Scratch;
 use halcyon_plan::env::{Env, Locks, Roots};
 use halcyon_prepare::plan::{Plan, Prepared};
+use halcyon_sql::coerce::{Arena, TimeZone, to_text};
 use halcyon_sql::error::{Result, SqlError, SqlState};
-use halcyon_sql::rows::{RowSet, RowSink};
+use halcyon_sql::rows::{ResultColumn, RowSet, RowSink};
+use halcyon_sql::types::SqlType;
 use halcyon_store::ValueRef;
 use halcyon_txn::Transaction;
 
@@ -121,7 +123,7 @@ pub(crate) fn execute(
     match (&prepared.plan, access) {
         (Plan::Point(plan), access) => {
             out.reset(prepared.columns.len());
-            plan.run(env, access.roots(), out, scratch)?;
+            plan.run(env, access.roots(), &mut Shown::new(prepared, out), scratch)?;
             Ok(Ran::Set { written: None })
         }
         (Plan::Analytical(plan), access) => {
@@ -130,7 +132,8 @@ pub(crate) fn execute(
         (Plan::Write(plan), RowAccess::Locked(tx, set)) => {
             let returns = !prepared.columns.is_empty();
             out.reset(prepared.columns.len());
-            let sink: Option<&mut dyn RowSink> = if returns { Some(out) } else { None };
+            let mut shown = Shown::new(prepared, out);
+            let sink: Option<&mut dyn RowSink> = if returns { Some(&mut shown) } else { None };
             let written = plan.run(env, tx, &set.locks, scratch, sink)?;
             match returns {
                 // A query with parts that write.
@@ -146,6 +149,40 @@ pub(crate) fn execute(
         }
         (Plan::Write(_), RowAccess::Cut(_)) => Err(read_only(prepared.tag)),
         _ => unreachable!("{} has its own way", prepared.tag),
+    }
+}
+
+/// Puts rows of a result into a row set as programs read them: documents as their texts.
+struct Shown<'a> {
+    rows: &'a mut RowSet,
+    columns: &'a [ResultColumn],
+    /// Whether a column holds documents.
+    has_documents: bool,
+}
+
+impl<'a> Shown<'a> {
+    fn new(prepared: &'a Prepared, rows: &'a mut RowSet) -> Self {
+        let columns = &prepared.columns;
+        let has_documents = columns.iter().any(|column| column.ty == Some(SqlType::Jsonb));
+        Shown { rows, columns, has_documents }
+    }
+}
+
+impl RowSink for Shown<'_> {
+    #[inline]
+    fn row(&mut self, values: &[ValueRef<'_>]) -> Result<bool> {
+        if !self.has_documents {
+            return self.rows.row(values);
+        }
+        let arena = Arena::new();
+        let pairs = values.iter().zip(self.columns);
+        self.rows.push_row(pairs.map(|(value, column)| match (value, column.ty) {
+            (ValueRef::Bytes(_), Some(ty @ SqlType::Jsonb)) => {
+                ValueRef::Text(arena.alloc_str(&to_text(*value, ty, &TimeZone::UTC)))
+            }
+            (value, _) => *value,
+        }))?;
+        Ok(true)
     }
 }
 

@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use arrow::array::{
     Array, ArrayRef, AsArray, BinaryViewBuilder, BooleanBuilder, Decimal128Builder,
-    FixedSizeBinaryBuilder, PrimitiveBuilder, RecordBatch, RecordBatchOptions, StringViewBuilder,
+    FixedSizeBinaryBuilder, LargeBinaryArray, PrimitiveBuilder, RecordBatch, RecordBatchOptions,
+    StringViewBuilder,
 };
 use arrow::compute::cast;
 use arrow::datatypes::*;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use halcyon_base::memory::AccountId;
 use halcyon_exec::analytic::BatchStream;
-use halcyon_sql::coerce::TimeZone;
 use halcyon_sql::coerce::nested::{is_nested, write_cell};
+use halcyon_sql::coerce::{self, TimeZone};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::rows::{ResultColumn, RowSet};
 use halcyon_sql::types::SqlType;
@@ -351,7 +352,8 @@ impl Batch {
 /// The schema of a result in SQL's types.
 pub(crate) fn schema(columns: &[ResultColumn]) -> SchemaRef {
     let field = |column: &ResultColumn| {
-        column.ty.unwrap_or(SqlType::Text).field(&column.name, column.field.is_nullable())
+        let ty = column.ty.unwrap_or(SqlType::Text);
+        ty.field(&column.name, column.field.is_nullable()).with_data_type(ty.shown_arrow())
     };
     Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()))
 }
@@ -362,10 +364,27 @@ fn to_sql_type(array: &ArrayRef, column: &ResultColumn) -> Result<ArrayRef> {
         SqlError::new(SqlState::DATATYPE_MISMATCH, error.to_string()).column(column.name.clone())
     };
     match column.ty {
-        Some(ty) if *array.data_type() == ty.arrow() => Ok(array.clone()),
-        Some(ty) => cast(array, &ty.arrow()).map_err(arrow_error),
+        Some(SqlType::Jsonb) if *array.data_type() == DataType::LargeBinary => {
+            Ok(documents_as_text(array.as_binary()))
+        }
+        Some(ty) if *array.data_type() == ty.shown_arrow() => Ok(array.clone()),
+        Some(ty) => cast(array, &ty.shown_arrow()).map_err(arrow_error),
         None => as_text(array).map_err(arrow_error),
     }
+}
+
+/// Stored documents as their texts.
+fn documents_as_text(documents: &LargeBinaryArray) -> ArrayRef {
+    let mut builder = StringViewBuilder::with_capacity(documents.len());
+    let mut text = String::new();
+    for document in documents {
+        text.clear();
+        if let Some(document) = document {
+            coerce::write(ValueRef::Bytes(document), SqlType::Jsonb, &TimeZone::UTC, &mut text);
+        }
+        builder.append_option(document.map(|_| text.as_str()));
+    }
+    Arc::new(builder.finish())
 }
 
 /// Any array as text; lists and structs in PostgreSQL's notation.
@@ -490,7 +509,7 @@ fn array_of<'a>(ty: SqlType, values: impl Iterator<Item = ValueRef<'a>>) -> Arra
             }
             Arc::new(builder.finish())
         }
-        SqlType::Char(_) | SqlType::Varchar(_) | SqlType::Text => {
+        SqlType::Char(_) | SqlType::Varchar(_) | SqlType::Text | SqlType::Json | SqlType::Jsonb => {
             let mut builder = StringViewBuilder::new();
             for value in values {
                 builder.append_option(match value {

@@ -30,6 +30,7 @@ pub(crate) fn corrected(all: &[Arc<ScalarUDF>]) -> Vec<Arc<ScalarUDF>> {
             "log2" => Correction::Refuse(logarithm),
             "round" => Correction::HalvesToEven,
             "date_part" => return Some(date_part()),
+            "coalesce" | "greatest" | "least" => Correction::QuotedFit,
             _ => return None,
         };
         let inner = Arc::clone(function);
@@ -56,6 +57,9 @@ enum Correction {
     Refuse(Refusal),
     /// `round` of one float.
     HalvesToEven,
+    /// A constant in quotes beside a document or an array is one, which `crate::semantics` makes of it:
+    /// DataFusion's planner would refuse it before.
+    QuotedFit,
     /// The year before 1 is -1.
     Eras,
 }
@@ -180,7 +184,23 @@ impl ScalarUDFImpl for Corrected {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        if matches!(self.correction, Correction::QuotedFit)
+            && let Some(ty) = halcyon_sql::documents::met(types)
+        {
+            return Ok(vec![ty; types.len()]);
+        }
         self.inner.inner().coerce_types(types)
+    }
+
+    fn short_circuits(&self) -> bool {
+        self.inner.short_circuits()
+    }
+
+    fn conditional_arguments<'a>(
+        &self,
+        args: &'a [Expr],
+    ) -> Option<(Vec<&'a Expr>, Vec<&'a Expr>)> {
+        self.inner.conditional_arguments(args)
     }
 
     fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
@@ -213,6 +233,7 @@ impl ScalarUDFImpl for Corrected {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         match self.correction {
             Correction::Refuse(refusal) => check(refusal, &args.args, args.number_rows)?,
+            Correction::QuotedFit => {}
             Correction::HalvesToEven => {
                 if let Some(rounded) = rounded(&args.args) {
                     return rounded;

@@ -141,7 +141,10 @@ fn width(ty: Option<SqlType>, data_type: &DataType) -> u64 {
         {
             VIEW
         }
-        (_, DataType::Utf8View | DataType::BinaryView) => 2 * VIEW,
+        (
+            _,
+            DataType::Utf8View | DataType::BinaryView | DataType::LargeUtf8 | DataType::LargeBinary,
+        ) => 2 * VIEW,
         (_, other) => other.primitive_width().unwrap_or(16) as u64,
     }
 }

@@ -191,6 +191,7 @@ impl PgCast {
         let float = |ty| matches!(ty, Real | Double);
         let integer = |ty| matches!(ty, SmallInt | Integer | BigInt);
         match (from, to) {
+            (Json | Jsonb, _) | (_, Json | Jsonb) => true,
             (from, Char(Some(_)) | Varchar(Some(_))) if text(from) => true,
             (from, to) if text(from) && text(to) => false,
             (from, to) if text(from) => !text(to),

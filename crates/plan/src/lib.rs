@@ -22,6 +22,7 @@ mod concatenation;
 mod conjunctions;
 mod corrected;
 mod dates;
+mod documents;
 pub mod engine;
 pub mod env;
 mod estimates;

@@ -6,18 +6,23 @@
 //! merged columns come first. All of this is decided here, on the syntax tree and before names are
 //! bound: DataFusion's planner would take the left column in every case.
 //!
-//! A query without such joins stays as it is. A table whose columns are unknown at this point (a
+//! Whole rows that a document is made of (`row_to_json(t)`) are replaced by structs here as well, since
+//! the columns of tables are known.
+//!
+//! A query without such joins and rows stays as it is. A table whose columns are unknown at this point (a
 //! function in FROM) cannot stand beside a NATURAL JOIN; USING beside it is left to the planner.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    self, BinaryOperator, Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, OrderByKind,
-    Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableAlias, TableFactor,
-    TableWithJoins, Value, VisitMut, VisitorMut,
+    self, BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Join,
+    JoinConstraint, JoinOperator, ObjectName, OrderByKind, Query, Select, SelectItem,
+    SelectItemQualifiedWildcardKind, SetExpr, TableAlias, TableFactor, TableWithJoins, Value,
+    VisitMut, VisitorMut,
 };
-use halcyon_sql::dialect::{call, shown_item_name};
+use halcyon_sql::dialect::{call, column_of_rows, shown_item_name};
+use halcyon_sql::documents::makes_document;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::fold;
 
@@ -30,7 +35,7 @@ pub(crate) trait Tables {
 /// Rewrites a query in place. Errors: 42703, 42702 for columns that do not occur exactly once on
 /// each side.
 pub(crate) fn settle(query: &mut Query, tables: &dyn Tables) -> Result<()> {
-    if !merges(query) {
+    if !merges(query) && !names_rows(query) {
         return Ok(());
     }
     let mut settle = Settle { tables, ctes: Vec::new(), frames: Vec::new() };
@@ -53,6 +58,40 @@ fn merges(query: &Query) -> bool {
         }
     }
     ast::Visit::visit(query, &mut Search).is_break()
+}
+
+/// Whether a document may be made of a whole row anywhere in a query.
+fn names_rows(query: &Query) -> bool {
+    struct Search;
+    impl ast::Visitor for Search {
+        type Break = ();
+        fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
+            match elements_of(factor) {
+                Some(_) => ControlFlow::Break(()),
+                None => ControlFlow::Continue(()),
+            }
+        }
+        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+            match makes_document(expr) {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        }
+    }
+    ast::Visit::visit(query, &mut Search).is_break()
+}
+
+/// The name of a table whose one column stands for its rows: `jsonb_array_elements(x) AS e`, whose column
+/// is `value` and whose rows are named `e` as well.
+fn elements_of(factor: &TableFactor) -> Option<(Ident, &'static str)> {
+    let (name, alias) = match factor {
+        TableFactor::Table { name, args: Some(_), alias: Some(alias), .. }
+        | TableFactor::Function { name, alias: Some(alias), .. } => (name, alias),
+        _ => return None,
+    };
+    let function = name.0.last().and_then(|part| part.as_ident()).map(fold)?;
+    let column = column_of_rows(&function).filter(|_| alias.columns.is_empty())?;
+    Some((alias.name.clone(), column))
 }
 
 fn joins_merge(tables: &TableWithJoins) -> bool {
@@ -104,6 +143,8 @@ struct Scope {
     columns: Vec<Column>,
     /// Tables by name, with all of their columns.
     tables: Vec<(String, Vec<String>)>,
+    /// Tables whose rows are the values of their one column.
+    elements: Vec<(String, Vec<String>)>,
     /// Whether there are further columns, which are not known.
     open: bool,
 }
@@ -118,12 +159,13 @@ impl Scope {
         };
         let columns = names.iter().map(column).collect();
         let table = qualifier.last().map(fold).unwrap_or_default();
-        Scope { columns, tables: vec![(table, names)], open: false }
+        Scope { columns, tables: vec![(table, names)], elements: Vec::new(), open: false }
     }
 
     fn beside(mut self, other: Scope) -> Scope {
         self.columns.extend(other.columns);
         self.tables.extend(other.tables);
+        self.elements.extend(other.elements);
         self.open |= other.open;
         self
     }
@@ -189,6 +231,9 @@ impl VisitorMut for Settle<'_> {
             && let Some(value) = self.meaning(name)
         {
             *expr = value;
+        }
+        if makes_document(expr) {
+            self.name_fields(expr);
         }
         ControlFlow::Continue(())
     }
@@ -302,7 +347,14 @@ impl Settle<'_> {
             TableFactor::NestedJoin { table_with_joins, alias: None } => {
                 self.joined(table_with_joins)
             }
-            _ => Ok(Scope::of_table(Vec::new(), None)),
+            other => Ok(match elements_of(other) {
+                Some((table, column)) => {
+                    let mut scope = Scope::of_table(vec![table], Some(vec![column.to_owned()]));
+                    scope.elements = std::mem::take(&mut scope.tables);
+                    scope
+                }
+                None => Scope::of_table(Vec::new(), None),
+            }),
         }
     }
 
@@ -370,6 +422,48 @@ impl Settle<'_> {
         Ok(Some(names))
     }
 
+    /// Replaces a table among the arguments of a call by its row: a struct of its columns.
+    fn name_fields(&self, call: &mut Expr) {
+        let Expr::Function(function) = call else { return };
+        let FunctionArguments::List(list) = &mut function.args else { return };
+        for arg in &mut list.args {
+            let FunctionArg::Unnamed(arg) = arg else { continue };
+            let table = match &*arg {
+                FunctionArgExpr::Expr(Expr::Identifier(name)) => Some(fold(name)),
+                FunctionArgExpr::QualifiedWildcard(name) => {
+                    name.0.last().and_then(|part| part.as_ident()).map(fold)
+                }
+                _ => None,
+            };
+            if let Some(row) = table.and_then(|table| self.row(&table)) {
+                *arg = FunctionArgExpr::Expr(row);
+            }
+        }
+    }
+
+    /// The row of a table, if the name is no column's.
+    fn row(&self, table: &str) -> Option<Expr> {
+        for frame in self.frames.iter().rev() {
+            if frame.scope.columns.iter().any(|column| column.name == *table) {
+                return None;
+            }
+            let own = frame.scope.tables.iter().find(|(name, _)| name == table);
+            if let Some((_, columns)) = own {
+                let name = |name: &str| Ident::with_quote('"', name);
+                let field = |column: &String| {
+                    let text = Value::SingleQuotedString(column.clone()).with_empty_span();
+                    let value = Expr::CompoundIdentifier(vec![name(table), name(column)]);
+                    [Expr::Value(text), value]
+                };
+                return Some(call("named_struct", columns.iter().flat_map(field).collect()));
+            }
+            if frame.scope.open {
+                return None;
+            }
+        }
+        None
+    }
+
     /// The meaning of an unqualified name, if it means a merged column.
     fn meaning(&self, name: &Ident) -> Option<Expr> {
         let name = fold(name);
@@ -378,6 +472,12 @@ impl Settle<'_> {
             match (found.next(), found.next()) {
                 (Some(column), None) => return column.merged.then(|| column.value.clone()),
                 (Some(_), Some(_)) => return None,
+                _ if let Some((table, columns)) =
+                    frame.scope.elements.iter().find(|(table, _)| *table == name) =>
+                {
+                    let parts = [table, &columns[0]].map(|part| Ident::with_quote('"', part));
+                    return Some(Expr::CompoundIdentifier(parts.into()));
+                }
                 _ if frame.scope.open => return None,
                 _ => {}
             }
@@ -478,5 +578,6 @@ fn merged(left: Scope, right: Scope, join: &mut Join) -> Result<Scope> {
     let rest = left.columns.into_iter().chain(right.columns);
     columns.extend(rest.filter(|column| !names.contains(&column.name)));
     let tables = left.tables.into_iter().chain(right.tables).collect();
-    Ok(Scope { columns, tables, open: false })
+    let elements = left.elements.into_iter().chain(right.elements).collect();
+    Ok(Scope { columns, tables, elements, open: false })
 }

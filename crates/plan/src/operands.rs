@@ -12,8 +12,9 @@ use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExp
 use datafusion::logical_expr::{Expr, ExprSchemable};
 use datafusion::sql::sqlparser::ast::BinaryOperator as Op;
 
-use crate::functions;
-use crate::semantics::{is_text, no_operator, not_boolean, quoted, to, typed_constant};
+use crate::semantics::{is_text, not_boolean, quoted, to, typed_constant};
+use crate::{documents, functions};
+use halcyon_sql::by_value;
 use halcyon_sql::diagnose::external;
 use halcyon_sql::dialect::not_unique;
 use halcyon_sql::error::{SqlError, SqlState};
@@ -31,7 +32,12 @@ impl ExprPlanner for Operators {
     ) -> Result<PlannerResult<RawBinaryExpr>> {
         let types = (expr.left.get_type(schema), expr.right.get_type(schema));
         let (Ok(lt), Ok(rt)) = types else { return Ok(PlannerResult::Original(expr)) };
+        if let Some(name) = documents::function(&expr.op, &expr.left, &lt, &expr.right, &rt)? {
+            let function = by_value::of_name(name).expect("operators of documents are functions");
+            return Ok(PlannerResult::Planned(function.call(vec![expr.left, expr.right])));
+        }
         match expr.op {
+            Op::StringConcat => Ok(PlannerResult::Original(documents::as_texts(expr, &lt, &rt))),
             Op::And | Op::Or => {
                 let word = expr.op.to_string();
                 let RawBinaryExpr { op, left, right } = expr;
@@ -65,11 +71,13 @@ fn comparison(
     lt: &DataType,
     rt: &DataType,
 ) -> Result<PlannerResult<RawBinaryExpr>> {
-    if *lt == DataType::Boolean
+    let has_constants =
+        |ty: &DataType| *ty == DataType::Boolean || halcyon_sql::documents::is_document(ty);
+    if has_constants(lt)
         && let Some(text) = quoted(&expr.right)
     {
         expr.right = typed_constant(text, lt)?;
-    } else if *rt == DataType::Boolean
+    } else if has_constants(rt)
         && let Some(text) = quoted(&expr.left)
     {
         expr.left = typed_constant(text, rt)?;
@@ -111,9 +119,11 @@ fn calculation(
             Ok(PlannerResult::Planned(functions::scale_interval(right, by, false)))
         }
         _ => {
-            let is_word = |ty: &DataType| is_text(ty) || *ty == DataType::Boolean;
+            let is_word = |ty: &DataType| {
+                is_text(ty) || *ty == DataType::Boolean || halcyon_sql::documents::is_document(ty)
+            };
             if is_word(&lt) || is_word(&rt) {
-                return Err(external(no_operator(&lt, &op.to_string(), &rt)));
+                return Err(external(documents::no_operator_of(&left, &lt, &op, &right, &rt)));
             }
             Ok(PlannerResult::Original(RawBinaryExpr { op, left, right }))
         }

@@ -360,6 +360,17 @@ impl Batches {
             }
         };
         let schema = Arc::clone(&self.schema);
+        // Documents lie in segments as texts and bytes do.
+        let typed = columns.into_iter().zip(schema.fields()).map(|(column, field)| {
+            match column.data_type() == field.data_type() {
+                true => Ok(column),
+                false => arrow::compute::cast(&column, field.data_type()),
+            }
+        });
+        let columns = match typed.collect::<std::result::Result<Vec<_>, _>>() {
+            Ok(columns) => columns,
+            Err(error) => return Some(Err(error.into())),
+        };
         Some(RecordBatch::try_new_with_options(schema, columns, &rows).map_err(Into::into))
     }
 }

@@ -61,7 +61,7 @@ use crate::set_operations::{with_copies_counted, with_flat_unions};
 use crate::sizes;
 use crate::table_functions;
 use crate::unnest::unnest;
-use crate::{concatenation, corrected, intervals, like, nested};
+use crate::{concatenation, corrected, documents, intervals, like, nested};
 use halcyon_sql::arrays;
 use halcyon_sql::by_value;
 use halcyon_sql::coerce;
@@ -470,6 +470,7 @@ fn operators(plan: LogicalPlan, types: &mut Parameters) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|node| {
         go_on()?;
         let schema = input_schema(&node)?;
+        documents::are_not_compared(&node, &schema)?;
         let names = NamePreserver::new(&node);
         let is_limit = matches!(node, LogicalPlan::Limit(_));
         let node = match node {
@@ -700,8 +701,9 @@ pub(crate) fn untyped(expr: &Expr) -> bool {
         if field.as_ref().is_none_or(|field| field.data_type().is_null()))
 }
 
+/// Whether values are texts; `json`, which is `LargeUtf8`, is another type.
 pub(crate) fn is_text(ty: &DataType) -> bool {
-    matches!(ty, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+    matches!(ty, DataType::Utf8 | DataType::Utf8View)
 }
 
 /// Converts a quoted constant or an untyped parameter to the type of the operand beside it.
@@ -824,6 +826,7 @@ pub(crate) fn operator(
         },
         Expr::Negative(expr) => negative(*expr, schema, types)?,
         Expr::AggregateFunction(mut call) => {
+            documents::are_gathered(call.func.name(), &call.params.args, schema)?;
             if is_of_a_set(call.func.name()) {
                 call.params.order_by.clear();
             }
@@ -987,6 +990,7 @@ fn condition_of_case(when: Expr, schema: &DFSchema, types: &mut Parameters) -> R
 }
 
 fn call(function: ScalarFunction, schema: &DFSchema, types: &mut Parameters) -> Result<Expr> {
+    documents::are_taken(function.name(), &function.args, schema)?;
     let ScalarFunction { func, args } = zoned_call(function, schema)?;
     let name = func.name();
     let args = match name {
@@ -1120,6 +1124,13 @@ fn by_value_arguments(
     let wanted = by_value::argument_types(name, &given).map_err(external)?;
     let one = |(at, (arg, ty)): (usize, (Expr, DataType))| {
         let arg = adapt(arg, &ty, types)?;
+        // A document's moments have the offset of the session's zone, which casts know.
+        if halcyon_sql::documents::keeps_values(name)
+            && matches!(arg.get_type(schema)?, DataType::Timestamp(_, Some(_)))
+        {
+            let moment = by_value::of_name("json\u{1}moment").expect("a function");
+            return Ok(moment.call(vec![to(arg, DataType::Utf8View)]));
+        }
         match by_value::is_written(name, at) {
             true if name == "format" => as_output(arg, schema),
             true => as_text(arg, schema),
@@ -1236,6 +1247,7 @@ fn binary_operator(binary: BinaryExpr, schema: &DFSchema, types: &mut Parameters
         },
         Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom => {
             if comparable(&lt, &rt) {
+                let (left, right) = documents::compared(left, &op.to_string(), right, schema)?;
                 Ok(whole(left, op, right))
             } else {
                 Err(external(no_operator(&lt, &op.to_string(), &rt)))
@@ -1332,7 +1344,9 @@ fn comparable(left: &DataType, right: &DataType) -> bool {
         DataType::Time32(_) | DataType::Time64(_) => 5,
         DataType::Interval(_) | DataType::Duration(_) => 6,
         DataType::FixedSizeBinary(_) => 7,
-        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => 8,
+        DataType::Binary | DataType::BinaryView => 8,
+        DataType::LargeBinary => 9,
+        DataType::LargeUtf8 => 10,
         _ => 0,
     };
     let (left, right) = (class(left), class(right));

@@ -28,6 +28,7 @@ use datafusion::optimizer::analyzer::type_coercion::TypeCoercionRewriter;
 use halcyon_sql::types::SqlType;
 
 use crate::conjunctions::conjunction;
+use crate::documents;
 use crate::semantics::{self, Parameters};
 use crate::sizes;
 
@@ -87,7 +88,9 @@ impl Passes<'_> {
             }
             LogicalPlan::Sort(sort) if sort.expr.iter().all(|key| is_column(&key.expr)) => {
                 let input = Arc::new(self.node(&sort.input, is_seen)?);
-                Some(LogicalPlan::Sort(Sort { input, ..sort.clone() }))
+                let sort = LogicalPlan::Sort(Sort { input: Arc::clone(&input), ..sort.clone() });
+                documents::are_not_compared(&sort, input.schema()).ok()?;
+                Some(sort)
             }
             LogicalPlan::Limit(limit) => {
                 let input = Arc::new(self.node(&limit.input, is_seen)?);

@@ -75,7 +75,12 @@ pub fn put(batch: RecordBatch, rows_max: usize, queue: &mut VecDeque<RecordBatch
 fn is_wide(column: &ArrayRef) -> bool {
     matches!(
         column.data_type(),
-        DataType::Utf8View | DataType::BinaryView | DataType::Utf8 | DataType::List(_)
+        DataType::Utf8View
+            | DataType::BinaryView
+            | DataType::Utf8
+            | DataType::LargeUtf8
+            | DataType::LargeBinary
+            | DataType::List(_)
     )
 }
 
@@ -101,6 +106,14 @@ pub(crate) fn row_sizes(array: &ArrayRef) -> Vec<u64> {
         DataType::BinaryView => array.as_binary_view().lengths().map(u64::from).collect(),
         DataType::Utf8 => {
             let array = array.as_string::<i32>();
+            rows.map(|row| u64::try_from(array.value_length(row)).unwrap_or(0)).collect()
+        }
+        DataType::LargeUtf8 => {
+            let array = array.as_string::<i64>();
+            rows.map(|row| u64::try_from(array.value_length(row)).unwrap_or(0)).collect()
+        }
+        DataType::LargeBinary => {
+            let array = array.as_binary::<i64>();
             rows.map(|row| u64::try_from(array.value_length(row)).unwrap_or(0)).collect()
         }
         DataType::List(_) => {

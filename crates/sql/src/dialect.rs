@@ -107,7 +107,8 @@ impl VisitorMut for Rewrite {
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<SqlError> {
         name_function_columns(factor);
-        match number_rows(factor).and_then(|()| sample(factor)) {
+        let records = crate::records::as_columns(factor);
+        match records.and_then(|()| number_rows(factor)).and_then(|()| sample(factor)) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(error),
         }
@@ -599,8 +600,26 @@ fn array_of_rows(function: &str) -> Option<&'static str> {
         "regexp_split_to_table" => "regexp_split_to_array",
         "string_to_table" => "string_to_array",
         "generate_subscripts" => "generate_subscripts",
+        "json_array_elements" => "json_array_elements\u{1}rows",
+        "json_array_elements_text" => "json_array_elements_text\u{1}rows",
+        "json_object_keys" => "json_object_keys\u{1}rows",
+        "jsonb_array_elements" => "jsonb_array_elements\u{1}rows",
+        "jsonb_array_elements_text" => "jsonb_array_elements_text\u{1}rows",
+        "jsonb_object_keys" => "jsonb_object_keys\u{1}rows",
         _ => return None,
     })
+}
+
+/// The name that the one column of a function of many rows has, if the table's alias does not name it.
+pub fn column_of_rows(function: &str) -> Option<&'static str> {
+    matches!(
+        function,
+        "json_array_elements"
+            | "json_array_elements_text"
+            | "jsonb_array_elements"
+            | "jsonb_array_elements_text"
+    )
+    .then_some("value")
 }
 
 /// `FROM string_to_table(…)` as `FROM unnest(string_to_array(…))`.
@@ -615,24 +634,46 @@ fn rows_of_array(factor: &mut TableFactor) {
         _ => return,
     };
     let Some(own) = name.0.last().and_then(ObjectNamePart::as_ident).map(fold) else { return };
-    let Some(array) = array_of_rows(&own) else { return };
-    let mut function = call(array, Vec::new());
-    if let Expr::Function(Function { args: FunctionArguments::List(list), .. }) = &mut function {
-        list.args = args.clone();
-    }
+    let arrays: Vec<String> = match (array_of_rows(&own), own.as_str()) {
+        (Some(array), _) => vec![array.to_owned()],
+        (None, "json_each" | "json_each_text" | "jsonb_each" | "jsonb_each_text") => {
+            vec![format!("{own}{TAIL}key"), format!("{own}{TAIL}value")]
+        }
+        _ => return,
+    };
+    let of_arguments = |array: &String| {
+        let mut function = call(array, Vec::new());
+        if let Expr::Function(Function { args: FunctionArguments::List(list), .. }) = &mut function
+        {
+            list.args = args.clone();
+        }
+        function
+    };
+    let array_exprs: Vec<Expr> = arrays.iter().map(of_arguments).collect();
     let column = |name: &Ident| TableAliasColumnDef { name: name.clone(), data_type: None };
+    let own_name = column_of_rows(&own);
     let mut alias = alias.take().unwrap_or_else(|| TableAlias {
         explicit: true,
         columns: Vec::new(),
         name: quoted(own),
         at: None,
     });
+    let names: &[&str] = match array_exprs.len() {
+        1 => &[],
+        _ => &["key", "value"],
+    };
+    for name in names.iter().skip(alias.columns.len()) {
+        alias.columns.push(column(&quoted((*name).to_owned())));
+    }
     if alias.columns.is_empty() {
-        alias.columns.push(column(&alias.name));
+        alias.columns.push(match own_name {
+            Some(name) => column(&quoted(name.to_owned())),
+            None => column(&alias.name),
+        });
     }
     *factor = TableFactor::UNNEST {
         alias: Some(alias),
-        array_exprs: vec![function],
+        array_exprs,
         with_offset: false,
         with_offset_alias: None,
         with_ordinality,
@@ -872,7 +913,7 @@ fn constant(value: ast::ValueWithSpan) -> Expr {
 }
 
 /// `expr::data_type`.
-fn cast(expr: Expr, data_type: DataType) -> Expr {
+pub(crate) fn cast(expr: Expr, data_type: DataType) -> Expr {
     Expr::Cast {
         kind: ast::CastKind::DoubleColon,
         expr: Box::new(expr),
@@ -912,11 +953,26 @@ fn renamed(mut function: Function) -> Expr {
             function.name = ObjectName::from(vec![quoted("signum".to_owned())]);
             Expr::Function(function)
         }
-        (Some(name @ ("regexp_matches" | "regexp_split_to_table" | "string_to_table")), 2..) => {
+        (
+            Some(
+                name @ ("json_array_elements"
+                | "json_array_elements_text"
+                | "json_object_keys"
+                | "jsonb_array_elements"
+                | "jsonb_array_elements_text"
+                | "jsonb_object_keys"),
+            ),
+            1,
+        )
+        | (Some(name @ ("regexp_matches" | "regexp_split_to_table" | "string_to_table")), 2..) => {
             let array = array_of_rows(name).expect("a function of rows");
             function.name = ObjectName::from(vec![quoted(array.to_owned())]);
             call("unnest", vec![Expr::Function(function)])
         }
+        (Some("json_agg"), 1) => gathered(function, "json\u{1}value", "json\u{1}values"),
+        (Some("jsonb_agg"), 1) => gathered(function, "to_jsonb", "jsonb\u{1}values"),
+        (Some("json_object_agg"), 2) => gathered(function, "json\u{1}pair", "json\u{1}pairs"),
+        (Some("jsonb_object_agg"), 2) => gathered(function, "jsonb\u{1}pair", "jsonb\u{1}pairs"),
         (Some("ceiling"), 1) => {
             function.name = ObjectName::from(vec![quoted("ceil".to_owned())]);
             Expr::Function(function)
@@ -968,6 +1024,21 @@ fn renamed(mut function: Function) -> Expr {
         }
         _ => Expr::Function(function),
     }
+}
+
+/// An aggregate of documents: `made(array_agg(each(arguments) …) …)`, with all that stands behind the
+/// arguments.
+fn gathered(mut function: Function, each: &str, made: &str) -> Expr {
+    if let FunctionArguments::List(list) = &mut function.args {
+        let args = std::mem::take(&mut list.args);
+        let mut one = call(each, Vec::new());
+        if let Expr::Function(Function { args: FunctionArguments::List(list), .. }) = &mut one {
+            list.args = args;
+        }
+        list.args = vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(one))];
+    }
+    function.name = ObjectName::from(vec![quoted("array_agg".to_owned())]);
+    call(made, vec![Expr::Function(function)])
 }
 
 /// Whether the second argument is a constant in quotes, which `substring` takes for a pattern.

@@ -7,6 +7,7 @@ use std::fmt;
 
 use halcyon_base::memory::{self, Refusal};
 pub use halcyon_base::sqlstate::SqlState;
+use halcyon_json::JsonError;
 use halcyon_value::ValueError;
 
 /// Result of anything a statement can fail at.
@@ -160,7 +161,11 @@ impl SqlError {
 
     /// Adds the context line.
     pub fn context(mut self, context: impl Into<String>) -> Self {
-        self.0.context = Some(context.into());
+        let context = context.into();
+        self.0.context = Some(match self.0.context.take() {
+            Some(inner) => format!("{inner}\n{context}"),
+            None => context,
+        });
         self
     }
 
@@ -216,6 +221,18 @@ impl fmt::Debug for SqlError {
 }
 
 impl std::error::Error for SqlError {}
+
+impl From<JsonError> for SqlError {
+    #[cold]
+    fn from(error: JsonError) -> Self {
+        let told = error.told();
+        let mut fields = Fields { message: told.message.clone(), ..Fields::default() };
+        fields.state = SqlState::new(&told.state);
+        (fields.detail, fields.hint) = (told.detail.clone(), told.hint.clone());
+        fields.context.clone_from(&told.context);
+        SqlError(Box::new(fields))
+    }
+}
 
 impl From<ValueError> for SqlError {
     #[cold]

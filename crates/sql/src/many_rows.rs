@@ -10,8 +10,23 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::identifier::fold;
 
 /// Functions that return many rows.
-const FUNCTIONS: [&str; 5] =
-    ["generate_series", "regexp_matches", "regexp_split_to_table", "string_to_table", "unnest"];
+const FUNCTIONS: &[&str] = &[
+    "generate_series",
+    "json_array_elements",
+    "json_array_elements_text",
+    "json_each",
+    "json_each_text",
+    "json_object_keys",
+    "jsonb_array_elements",
+    "jsonb_array_elements_text",
+    "jsonb_each",
+    "jsonb_each_text",
+    "jsonb_object_keys",
+    "regexp_matches",
+    "regexp_split_to_table",
+    "string_to_table",
+    "unnest",
+];
 
 fn returns_rows(function: &Function) -> bool {
     let name = function.name.0.last().and_then(ObjectNamePart::as_ident).map(fold);
@@ -110,9 +125,10 @@ fn place_of(expr: &Expr) -> Option<&'static str> {
             let name = function.name.0.last().and_then(ObjectNamePart::as_ident).map(fold);
             match name.as_deref() {
                 Some("coalesce") => Some("COALESCE"),
-                Some("count" | "sum" | "avg" | "min" | "max" | "array_agg" | "string_agg") => {
-                    Some("arguments of aggregates")
-                }
+                Some(
+                    "count" | "sum" | "avg" | "min" | "max" | "array_agg" | "string_agg"
+                    | "json_agg" | "jsonb_agg" | "json_object_agg" | "jsonb_object_agg",
+                ) => Some("arguments of aggregates"),
                 _ => function.filter.as_ref().map(|_| "FILTER"),
             }
         }

@@ -39,6 +39,7 @@ pub fn parse(text: &str) -> Result<Vec<Parsed<'_>>> {
     Tokenizer::new(&PostgreSqlDialect {}, text)
         .tokenize_with_location_into_buf(&mut tokens)
         .map_err(|error| from_tokenizer(error, text))?;
+    let tokens = with_signs_apart(tokens);
     let lines = Lines::of(text);
     let mut statements = Vec::new();
     let mut rest = tokens.as_slice();
@@ -52,6 +53,36 @@ pub fn parse(text: &str) -> Result<Vec<Parsed<'_>>> {
         statements.push(Parsed { statement: parsed, text: &text[start..end], offset });
     }
     Ok(statements)
+}
+
+/// The tokens with signs behind an operator as tokens of their own: PostgreSQL ends no operator with a
+/// sign unless it has one of the characters that arithmetic has not (`->>-1`, but `@-`).
+fn with_signs_apart(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let own = |token: &TokenWithSpan| match &token.token {
+        Token::CustomBinaryOperator(text) => {
+            let rest = text.trim_end_matches(['+', '-']);
+            let splits = rest.len() < text.len() && !rest.is_empty();
+            let keeps = rest.contains(['~', '!', '@', '#', '%', '^', '&', '|', '`', '?']);
+            (splits && !keeps).then_some(rest.len())
+        }
+        _ => None,
+    };
+    if !tokens.iter().any(|token| own(token).is_some()) {
+        return tokens;
+    }
+    let mut apart = Vec::with_capacity(tokens.len() + 1);
+    for token in tokens {
+        let (Some(at), Token::CustomBinaryOperator(text)) = (own(&token), &token.token) else {
+            apart.push(token);
+            continue;
+        };
+        let (operator, signs) = text.split_at(at);
+        let operator = Tokenizer::new(&PostgreSqlDialect {}, operator).tokenize();
+        let signs = signs.chars().map(|sign| if sign == '-' { Token::Minus } else { Token::Plus });
+        let parts = operator.unwrap_or_default().into_iter().chain(signs);
+        apart.extend(parts.map(|part| TokenWithSpan { token: part, span: token.span }));
+    }
+    apart
 }
 
 /// Parses exactly one query, as stored for a view.

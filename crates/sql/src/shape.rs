@@ -174,6 +174,8 @@ enum Before {
     Comparison,
     /// `+`, `-`, `*`, `/`, `%`.
     Arithmetic,
+    /// An operator that takes a member of a document: its literals say which, as a column's name does.
+    Member,
     /// Any other operator.
     Operator,
     Open,
@@ -447,7 +449,8 @@ impl<'t> Scanner<'t> {
             || rest.starts_with(b"->")
             || rest.starts_with(b"=>");
         if other && !(length == 2 && run == 2) {
-            self.token(run, Before::Operator);
+            let takes_member = matches!(rest, [b'-', b'>', ..] | [b'#', ..]);
+            self.token(run, if takes_member { Before::Member } else { Before::Operator });
             return Some(());
         }
         // `<>-1`: where one operator ends is for the parser to say.
@@ -484,7 +487,8 @@ impl<'t> Scanner<'t> {
         if self.before == Before::Literal || content.contains(MARK) {
             return None;
         }
-        let is_fixed = self.is_fixed() || self.before == Before::Arithmetic;
+        let is_fixed =
+            self.is_fixed() || matches!(self.before, Before::Arithmetic | Before::Member);
         let span = self.at..self.at + length;
         self.at = span.end;
         let next = self.next_byte();

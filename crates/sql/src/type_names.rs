@@ -2,7 +2,7 @@
 //!
 //! A column takes fewer names than a cast: what it is declared as is stored and shown, while a cast
 //! may name types that PostgreSQL's tools use and that we only know by their representation
-//! (`regclass`, `name`, `json`).
+//! (`regclass`, `name`).
 
 use datafusion::sql::sqlparser::ast::{
     CharacterLength, DataType, ExactNumberInfo, ObjectName, ObjectNamePart, TimezoneInfo,
@@ -49,10 +49,10 @@ pub fn column_type(ty: &DataType) -> Result<SqlType> {
         }
         DataType::Interval { .. } => SqlType::Interval,
         DataType::Uuid => SqlType::Uuid,
+        DataType::JSON => SqlType::Json,
+        DataType::JSONB => SqlType::Jsonb,
         DataType::Custom(name, modifiers) => custom(&last(name)?, modifiers, ty)?,
         DataType::Array(_)
-        | DataType::JSON
-        | DataType::JSONB
         | DataType::Time(..)
         | DataType::Enum(..)
         | DataType::Bit(_)
@@ -94,7 +94,9 @@ fn custom(name: &str, modifiers: &[String], ty: &DataType) -> Result<SqlType> {
         "timestamptz" => SqlType::TimestampTz,
         "interval" => SqlType::Interval,
         "uuid" => SqlType::Uuid,
-        "json" | "jsonb" | "xml" | "money" | "inet" | "cidr" | "macaddr" | "timetz" | "point" => {
+        "json" => SqlType::Json,
+        "jsonb" => SqlType::Jsonb,
+        "xml" | "money" | "inet" | "cidr" | "macaddr" | "timetz" | "point" => {
             return Err(SqlError::unsupported(format!("type {name}")));
         }
         _ => return Err(undefined(ty)),
@@ -186,6 +188,8 @@ pub fn cast_type(ty: &DataType) -> Result<SqlType> {
         }
         DataType::Interval { .. } => SqlType::Interval,
         DataType::Uuid => SqlType::Uuid,
+        DataType::JSON => SqlType::Json,
+        DataType::JSONB => SqlType::Jsonb,
         DataType::Custom(name, arguments) => return custom_cast_type(name, arguments),
         other => {
             return Err(SqlError::unsupported(format!(
@@ -203,7 +207,9 @@ fn custom_cast_type(name: &ObjectName, arguments: &[String]) -> Result<SqlType> 
     let length = arguments.first().and_then(|length| length.parse().ok());
     Ok(match word.as_str() {
         "bpchar" => SqlType::Char(length),
-        "name" | "cstring" | "json" | "jsonb" => SqlType::Text,
+        "name" | "cstring" => SqlType::Text,
+        "json" => SqlType::Json,
+        "jsonb" => SqlType::Jsonb,
         "serial" | "serial4" => SqlType::Integer,
         "bigserial" | "serial8" => SqlType::BigInt,
         "smallserial" | "serial2" => SqlType::SmallInt,
@@ -256,6 +262,8 @@ pub fn pg_type_name(ty: SqlType) -> &'static str {
         SqlType::TimestampTz => "timestamptz",
         SqlType::Interval => "interval",
         SqlType::Uuid => "uuid",
+        SqlType::Json => "json",
+        SqlType::Jsonb => "jsonb",
     }
 }
 
@@ -301,11 +309,12 @@ mod tests {
             ("time", "time without time zone"),
             ("interval", "interval"),
             ("uuid", "uuid"),
+            ("json", "json"),
+            ("jsonb", "jsonb"),
         ] {
             assert_eq!(named(text), Ok(expected.to_owned()), "{text}");
         }
         assert_eq!(named("nothing"), Err(SqlState::UNDEFINED_OBJECT));
-        assert_eq!(named("jsonb"), Err(SqlState::FEATURE_NOT_SUPPORTED));
         assert_eq!(named("int[]"), Err(SqlState::FEATURE_NOT_SUPPORTED));
         assert_eq!(named("numeric(39,2)"), Err(SqlState::INVALID_PARAMETER_VALUE));
         assert_eq!(named("numeric(3,4)"), Err(SqlState::INVALID_PARAMETER_VALUE));

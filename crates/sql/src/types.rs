@@ -16,7 +16,10 @@ pub enum SqlType {
     BigInt,
     Real,
     Double,
-    Decimal { precision: u8, scale: i8 },
+    Decimal {
+        precision: u8,
+        scale: i8,
+    },
     Char(Option<u32>),
     Varchar(Option<u32>),
     Text,
@@ -27,6 +30,10 @@ pub enum SqlType {
     TimestampTz,
     Interval,
     Uuid,
+    /// A text that is well formed.
+    Json,
+    /// A document, stored as `halcyon_json::binary` says.
+    Jsonb,
 }
 
 /// Metadata key of an Arrow field that carries a type Arrow cannot tell (`uuid`, `bpchar`, …).
@@ -50,8 +57,8 @@ impl SqlType {
             SqlType::Real => Type::Float32,
             SqlType::Double => Type::Float64,
             SqlType::Decimal { precision, scale } => Type::Decimal { precision, scale },
-            SqlType::Char(_) | SqlType::Varchar(_) | SqlType::Text => Type::Text,
-            SqlType::Bytea => Type::Bytes,
+            SqlType::Char(_) | SqlType::Varchar(_) | SqlType::Text | SqlType::Json => Type::Text,
+            SqlType::Bytea | SqlType::Jsonb => Type::Bytes,
             SqlType::Date => Type::Date,
             SqlType::Time => Type::Time,
             SqlType::Timestamp => Type::Timestamp,
@@ -61,9 +68,22 @@ impl SqlType {
         }
     }
 
-    /// The Arrow type of a vector of this type.
+    /// The Arrow type of a vector of this type. `json` and `jsonb` have types that no other has, so that
+    /// every expression tells them from texts and bytes.
     pub fn arrow(self) -> DataType {
-        self.storage().arrow()
+        match self {
+            SqlType::Json => DataType::LargeUtf8,
+            SqlType::Jsonb => DataType::LargeBinary,
+            other => other.storage().arrow(),
+        }
+    }
+
+    /// The Arrow type of a vector as programs and clients read it: documents are texts.
+    pub fn shown_arrow(self) -> DataType {
+        match self {
+            SqlType::Json | SqlType::Jsonb => DataType::Utf8View,
+            other => other.arrow(),
+        }
     }
 
     /// The Arrow field of a column of this type; metadata names what Arrow cannot tell.
@@ -88,13 +108,16 @@ impl SqlType {
             | SqlType::Char(_)
             | SqlType::Varchar(_)
             | SqlType::Text
-            | SqlType::Bytea => -1,
+            | SqlType::Bytea
+            | SqlType::Json
+            | SqlType::Jsonb => -1,
         }
     }
 
     /// Object id of the type of arrays of this type.
     pub fn array_oid(self) -> u32 {
         match self {
+            SqlType::Json => 199,
             SqlType::Boolean => 1000,
             SqlType::Bytea => 1001,
             SqlType::SmallInt => 1005,
@@ -112,6 +135,7 @@ impl SqlType {
             SqlType::Interval => 1187,
             SqlType::Decimal { .. } => 1231,
             SqlType::Uuid => 2951,
+            SqlType::Jsonb => 3807,
         }
     }
 
@@ -124,6 +148,7 @@ impl SqlType {
             SqlType::SmallInt => 21,
             SqlType::Integer => 23,
             SqlType::Text => 25,
+            SqlType::Json => 114,
             SqlType::Real => 700,
             SqlType::Double => 701,
             SqlType::Char(_) => 1042,
@@ -135,6 +160,7 @@ impl SqlType {
             SqlType::Interval => 1186,
             SqlType::Decimal { .. } => 1700,
             SqlType::Uuid => 2950,
+            SqlType::Jsonb => 3802,
         }
     }
 }
@@ -162,6 +188,8 @@ impl std::fmt::Display for SqlType {
             SqlType::TimestampTz => f.write_str("timestamp with time zone"),
             SqlType::Interval => f.write_str("interval"),
             SqlType::Uuid => f.write_str("uuid"),
+            SqlType::Json => f.write_str("json"),
+            SqlType::Jsonb => f.write_str("jsonb"),
         }
     }
 }

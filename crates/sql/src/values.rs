@@ -7,8 +7,8 @@ use std::sync::Arc;
 use arrow::array::{
     Array, ArrayRef, AsArray, BinaryViewBuilder, BooleanBuilder, Date32Builder, Decimal128Builder,
     FixedSizeBinaryBuilder, Float32Builder, Float64Builder, Int16Builder, Int32Builder,
-    Int64Builder, IntervalMonthDayNanoBuilder, StringViewBuilder, Time64MicrosecondBuilder,
-    TimestampMicrosecondBuilder,
+    Int64Builder, IntervalMonthDayNanoBuilder, LargeBinaryBuilder, LargeStringBuilder,
+    StringViewBuilder, Time64MicrosecondBuilder, TimestampMicrosecondBuilder,
 };
 use arrow::datatypes::{
     ArrowPrimitiveType, DataType, Date32Type, Date64Type, Decimal128Type, Decimal256Type, Field,
@@ -34,7 +34,7 @@ pub fn sql_type_of(field: &Field) -> Option<SqlType> {
     let plain = sql_type_of_arrow(field.data_type());
     let named = field.metadata().get(TYPE_KEY).and_then(|name| type_from_name(name));
     match (named, plain) {
-        (Some(named), Some(plain)) if named.storage() == plain.storage() => Some(named),
+        (Some(named), Some(plain)) if named.arrow() == plain.arrow() => Some(named),
         (_, plain) => plain,
     }
 }
@@ -55,8 +55,10 @@ pub fn sql_type_of_arrow(ty: &DataType) -> Option<SqlType> {
             SqlType::Decimal { precision: *precision, scale: *scale }
         }
         DataType::Decimal256(_, scale) => SqlType::Decimal { precision: 38, scale: *scale },
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null => SqlType::Text,
-        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => SqlType::Bytea,
+        DataType::Utf8 | DataType::Utf8View | DataType::Null => SqlType::Text,
+        DataType::LargeUtf8 => SqlType::Json,
+        DataType::LargeBinary => SqlType::Jsonb,
+        DataType::Binary | DataType::BinaryView => SqlType::Bytea,
         DataType::Date32 | DataType::Date64 => SqlType::Date,
         DataType::Time32(_) | DataType::Time64(_) => SqlType::Time,
         DataType::Timestamp(_, None) => SqlType::Timestamp,
@@ -167,7 +169,9 @@ pub fn to_scalar(value: ValueRef<'_>, ty: SqlType) -> ScalarValue {
             ScalarValue::Decimal128(Some(value), precision, scale)
         }
         (ValueRef::Decimal(value), _) => ScalarValue::Decimal128(Some(value), 38, 0),
+        (ValueRef::Text(value), SqlType::Json) => ScalarValue::LargeUtf8(Some(value.to_owned())),
         (ValueRef::Text(value), _) => ScalarValue::Utf8View(Some(value.to_owned())),
+        (ValueRef::Bytes(value), SqlType::Jsonb) => ScalarValue::LargeBinary(Some(value.to_vec())),
         (ValueRef::Bytes(value), _) => ScalarValue::BinaryView(Some(value.to_vec())),
         (ValueRef::Date(value), _) => ScalarValue::Date32(Some(value)),
         (ValueRef::Time(value), _) => ScalarValue::Time64Microsecond(Some(value)),
@@ -220,6 +224,10 @@ pub enum ArrayWriter {
     Interval(IntervalMonthDayNanoBuilder),
     #[allow(missing_docs)]
     Uuid(FixedSizeBinaryBuilder),
+    #[allow(missing_docs)]
+    Json(LargeStringBuilder),
+    #[allow(missing_docs)]
+    Jsonb(LargeBinaryBuilder),
 }
 
 impl ArrayWriter {
@@ -248,6 +256,8 @@ impl ArrayWriter {
                 ArrayWriter::Interval(IntervalMonthDayNanoBuilder::with_capacity(rows))
             }
             SqlType::Uuid => ArrayWriter::Uuid(FixedSizeBinaryBuilder::with_capacity(rows, 16)),
+            SqlType::Json => ArrayWriter::Json(LargeStringBuilder::with_capacity(rows, 0)),
+            SqlType::Jsonb => ArrayWriter::Jsonb(LargeBinaryBuilder::with_capacity(rows, 0)),
         }
     }
 
@@ -263,6 +273,8 @@ impl ArrayWriter {
             (ArrayWriter::Decimal(to), ValueRef::Decimal(value)) => to.append_value(value),
             (ArrayWriter::Text(to), ValueRef::Text(value)) => to.append_value(value),
             (ArrayWriter::Bytes(to), ValueRef::Bytes(value)) => to.append_value(value),
+            (ArrayWriter::Json(to), ValueRef::Text(value)) => to.append_value(value),
+            (ArrayWriter::Jsonb(to), ValueRef::Bytes(value)) => to.append_value(value),
             (ArrayWriter::Date(to), ValueRef::Date(value)) => to.append_value(value),
             (ArrayWriter::Time(to), ValueRef::Time(value)) => to.append_value(value),
             (
@@ -300,6 +312,8 @@ impl ArrayWriter {
             ArrayWriter::Timestamp(to) => to.append_null(),
             ArrayWriter::Interval(to) => to.append_null(),
             ArrayWriter::Uuid(to) => to.append_null(),
+            ArrayWriter::Json(to) => to.append_null(),
+            ArrayWriter::Jsonb(to) => to.append_null(),
         }
     }
 
@@ -320,6 +334,8 @@ impl ArrayWriter {
             ArrayWriter::Timestamp(to) => Arc::new(to.finish()),
             ArrayWriter::Interval(to) => Arc::new(to.finish()),
             ArrayWriter::Uuid(to) => Arc::new(to.finish()),
+            ArrayWriter::Json(to) => Arc::new(to.finish()),
+            ArrayWriter::Jsonb(to) => Arc::new(to.finish()),
         }
     }
 }
@@ -361,6 +377,8 @@ mod tests {
             (SqlType::TimestampTz, ValueRef::TimestampTz(1)),
             (SqlType::Interval, ValueRef::Interval(interval)),
             (SqlType::Uuid, ValueRef::Uuid([7; 16])),
+            (SqlType::Json, ValueRef::Text("[1 ]")),
+            (SqlType::Jsonb, ValueRef::Bytes(&[8])),
         ] {
             let mut writer = ArrayWriter::new(ty, 2);
             writer.push(value).expect("of the type");

@@ -5,7 +5,7 @@ CREATE TABLE shop.customer (
 CREATE TABLE shop.sale (
     id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     customer INTEGER REFERENCES shop.customer ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED,
-    amount NUMERIC(9,2) UNIQUE, at TIMESTAMPTZ DEFAULT now(), ok BOOLEAN, raw BYTEA, key UUID,
+    amount NUMERIC(9,2) UNIQUE, at TIMESTAMPTZ DEFAULT now(), ok BOOLEAN, raw BYTEA, key UUID, doc JSONB DEFAULT '{"a": 1}', note JSON,
     weight DOUBLE PRECISION, took INTERVAL, CONSTRAINT once UNIQUE (customer, amount) DEFERRABLE);
 CREATE TABLE "Odd ""name""" ("select" INTEGER, "B c" TEXT DEFAULT 'it''s', v CHAR(3), s SMALLINT, t TIME);
 CREATE TABLE worker (id INTEGER PRIMARY KEY, boss INTEGER REFERENCES worker ON UPDATE SET NULL);
@@ -24,9 +24,9 @@ COMMENT ON VIEW shop.big IS 'much';
 COMMENT ON SEQUENCE counter IS 'odd numbers';
 COMMENT ON INDEX shop.by_name IS 'the telephone book';
 INSERT INTO shop.customer (name, born) VALUES ('a', '2020-01-01'), ('b', NULL), (E'tab\there\\ and\nthere', NULL);
-INSERT INTO shop.sale (customer, amount, at, ok, raw, key, weight, took) VALUES
-    (1, 1, '2024-02-29 12:00+00', true, '\x00ff', '00112233-4455-6677-8899-aabbccddeeff', 0.1, '1 day 02:00'),
-    (2, 2.5, '2024-03-01 12:00+00', NULL, NULL, NULL, 'NaN', NULL);
+INSERT INTO shop.sale (customer, amount, at, ok, raw, key, weight, took, note) VALUES
+    (1, 1, '2024-02-29 12:00+00', true, '\x00ff', '00112233-4455-6677-8899-aabbccddeeff', 0.1, '1 day 02:00', '{"b" : [1 ]}'),
+    (2, 2.5, '2024-03-01 12:00+00', NULL, NULL, NULL, 'NaN', NULL, NULL);
 INSERT INTO "Odd ""name""" VALUES (1, DEFAULT, 'ab', 7, '23:59:58.5'), (2, NULL, NULL, NULL, NULL);
 INSERT INTO shop.line VALUES (2, 3.50), (NULL, 1);
 INSERT INTO worker VALUES (1, NULL), (2, 1);

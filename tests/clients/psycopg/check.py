@@ -4,6 +4,7 @@ import datetime
 import decimal
 
 import psycopg
+from psycopg.types.json import Json, Jsonb
 
 from checks import DATABASE, HOST, PORT, USER, VALUES, check, run
 
@@ -81,6 +82,40 @@ def a_failed_transaction_is_undone():
                 pass
         rows = connection.execute("SELECT id FROM item WHERE id >= 5000").fetchall()
         assert rows == [(5001,)], rows
+
+
+@check
+def documents_go_in_and_come_out():
+    document = {"name": "grün", "tags": ["a", None, 1.5], "deep": {"x": True}}
+    with connect() as connection:
+        connection.execute("CREATE TABLE doc (id INTEGER PRIMARY KEY, j JSON, b JSONB)")
+        for number, letter in enumerate("stb"):
+            connection.execute(
+                f"INSERT INTO doc VALUES ({number}, %{letter}, %{letter})", (Json(document), Jsonb(document))
+            )
+        for binary in (False, True):
+            with connection.cursor(binary=binary) as cursor:
+                rows = cursor.execute("SELECT j, b, b->'deep', b->>'name' FROM doc").fetchall()
+                assert rows == [(document, document, {"x": True}, "grün")] * 3, rows
+                oids = [column.type_code for column in cursor.description]
+                assert oids == [114, 3802, 3802, 25], oids
+        found = connection.execute("SELECT id FROM doc WHERE b @> %s AND id < 1", (Jsonb({"deep": {}}),))
+        assert found.fetchall() == [(0,)]
+        found = connection.execute("SELECT count(*) FROM doc WHERE b #>> %s = 'true'", (["deep", "x"],))
+        assert found.fetchall() == [(3,)]
+        with connection.cursor() as cursor:
+            with cursor.copy("COPY doc FROM STDIN (FORMAT binary)") as copy:
+                copy.set_types(["int4", "json", "jsonb"])
+                copy.write_row((7, Json([1]), Jsonb([2])))
+            with cursor.copy("COPY (SELECT * FROM doc WHERE id = 7) TO STDOUT (FORMAT binary)") as copy:
+                copy.set_types(["int4", "json", "jsonb"])
+                assert list(copy.rows()) == [(7, [1], [2])]
+        try:
+            connection.execute("INSERT INTO doc VALUES (8, %s, NULL)", ('{"a"',))
+            raise AssertionError("no document was taken")
+        except psycopg.errors.InvalidTextRepresentation as error:
+            assert error.diag.message_detail == "The input string ended unexpectedly.", error.diag.message_detail
+        connection.rollback()
 
 
 @check

@@ -6,7 +6,7 @@ use crate::workspace::{Package, Workspace};
 /// The layers, lowest first. A crate may name those to its left.
 #[rustfmt::skip]
 const ORDER: &[&str] = &[
-    "base", "value", "machine", "task", "tree", "store", "txn", "view", "delta", "workload",
+    "base", "value", "json", "machine", "task", "tree", "store", "txn", "view", "delta", "workload",
     "sql", "aggregates", "views", "catalog", "plan", "exec", "ddl", "pgcatalog", "prepare",
     "halcyon", "server", "cell", "tpch", "graphs", "lab", "cli",
 ];

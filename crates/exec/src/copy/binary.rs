@@ -109,7 +109,13 @@ pub(super) fn decode(bytes: &[u8], ty: SqlType) -> Result<Value> {
         SqlType::Decimal { precision, scale } => {
             Value::Decimal(decode_numeric(bytes, precision, scale)?.ok_or_else(bad)?)
         }
-        SqlType::Char(_) | SqlType::Varchar(_) | SqlType::Text => {
+        SqlType::Jsonb if bytes.first() != Some(&1) => {
+            let version = bytes.first().copied().unwrap_or(0);
+            let message = format!("unsupported jsonb version number {version}");
+            return Err(SqlError::new(SqlState::INTERNAL_ERROR, message));
+        }
+        SqlType::Char(_) | SqlType::Varchar(_) | SqlType::Text | SqlType::Json | SqlType::Jsonb => {
+            let bytes = if ty == SqlType::Jsonb { &bytes[1..] } else { bytes };
             let text = std::str::from_utf8(bytes).ok().filter(|text| !text.contains('\0'));
             let text = text.ok_or_else(|| {
                 SqlError::new(
@@ -117,7 +123,7 @@ pub(super) fn decode(bytes: &[u8], ty: SqlType) -> Result<Value> {
                     "invalid byte sequence for encoding \"UTF8\"",
                 )
             })?;
-            Value::Text(halcyon_sql::coerce::fit_text(text, ty)?.to_owned())
+            halcyon_sql::coerce::parse_owned(text, ty, &halcyon_sql::coerce::TimeZone::UTC)?
         }
         SqlType::Bytea => Value::Bytes(bytes.to_vec()),
         SqlType::Date => {
@@ -210,6 +216,11 @@ pub(super) fn encode(value: ValueRef<'_>, ty: SqlType, out: &mut Vec<u8>) {
         }
         ValueRef::Text(_) => {
             let mut text = String::new();
+            halcyon_sql::coerce::write(value, ty, &halcyon_sql::coerce::TimeZone::UTC, &mut text);
+            put(text.as_bytes());
+        }
+        ValueRef::Bytes(_) if ty == SqlType::Jsonb => {
+            let mut text = String::from("\u{1}");
             halcyon_sql::coerce::write(value, ty, &halcyon_sql::coerce::TimeZone::UTC, &mut text);
             put(text.as_bytes());
         }

@@ -109,7 +109,13 @@ fn arrange(
         })?;
         let array = batch.column(position);
         let field = schema.field(position);
-        let found = sql_type_of(field).ok_or_else(|| {
+        // A file's large texts and bytes are what they are, no documents.
+        let found = match field.data_type() {
+            DataType::LargeUtf8 => Some(SqlType::Text),
+            DataType::LargeBinary => Some(SqlType::Bytea),
+            _ => sql_type_of(field),
+        };
+        let found = found.ok_or_else(|| {
             SqlError::unsupported(format!("a Parquet column of type {}", field.data_type()))
         })?;
         arrays.push(convert(array, found, column.ty, &column.name, zone)?);
@@ -124,7 +130,10 @@ fn convert(
     name: &str,
     zone: &TimeZone,
 ) -> Result<ArrayRef> {
-    let bounded = matches!(wanted, SqlType::Char(_) | SqlType::Varchar(Some(_)));
+    let bounded = matches!(
+        wanted,
+        SqlType::Char(_) | SqlType::Varchar(Some(_)) | SqlType::Json | SqlType::Jsonb
+    );
     if found.storage() == wanted.storage() && !bounded {
         return as_storage(array, wanted);
     }
@@ -148,11 +157,14 @@ fn convert(
 
 /// COPY TO a Parquet file. Returns the rows written.
 ///
-/// Parquet has intervals of milliseconds only, so ours are written as text; a UUID is told as one.
+/// Parquet has intervals of milliseconds only, so ours are written as text, and so are documents; a UUID
+/// is told as one.
 pub(super) fn write(mut output: CopyOut, file: File, path: &str) -> Result<u64> {
     let field = |column: &ResultColumn| {
         let field = match column.field.data_type() {
-            DataType::Interval(_) => SqlType::Text.field(&column.name, true),
+            DataType::Interval(_) | DataType::LargeUtf8 | DataType::LargeBinary => {
+                SqlType::Text.field(&column.name, true)
+            }
             _ => column.field.as_ref().clone(),
         };
         Arc::new(field.with_name(&column.name).with_nullable(true))
@@ -181,18 +193,26 @@ fn written(field: &Field, column: &ArrayRef) -> Result<ArrayRef> {
     if field.data_type() == column.data_type() {
         return Ok(column.clone());
     }
-    if !matches!(column.data_type(), DataType::Interval(_)) {
+    let of = match column.data_type() {
+        DataType::Interval(_) => Some(SqlType::Interval),
+        DataType::LargeUtf8 => Some(SqlType::Json),
+        DataType::LargeBinary => Some(SqlType::Jsonb),
+        _ => None,
+    };
+    let Some(of) = of else {
         return arrow::compute::cast(column, field.data_type())
             .map_err(|error| halcyon_sql::diagnose::sql_error(error.into(), ""));
-    }
+    };
     let mut writer = ArrayWriter::new(SqlType::Text, column.len());
     let (arena, zone) = (Arena::new(), TimeZone::default());
     for row in 0..column.len() {
         let value = cell_of(column, row)?;
-        match coerce::cast(value, SqlType::Interval, SqlType::Text, &zone, &arena)? {
+        match coerce::cast(value, of, SqlType::Text, &zone, &arena)? {
             // DuckDB does not read the signs that PostgreSQL writes after a negative part.
-            ValueRef::Text(text) => writer.push(ValueRef::Text(&text.replace('+', "")))?,
-            null => writer.push(null)?,
+            ValueRef::Text(text) if of == SqlType::Interval => {
+                writer.push(ValueRef::Text(&text.replace('+', "")))?
+            }
+            text => writer.push(text)?,
         }
     }
     Ok(writer.finish())

@@ -137,7 +137,7 @@ fn reads_clock(of: &Expr, to: &DataType, schema: &DFSchema) -> bool {
 }
 
 fn is_text(ty: &DataType) -> bool {
-    matches!(ty, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+    matches!(ty, DataType::Utf8 | DataType::Utf8View)
 }
 
 /// Whether texts of the type may name the present.

@@ -302,11 +302,8 @@ pub(crate) fn cell_of(array: &ArrayRef, row: usize) -> Result<ValueRef<'_>> {
 /// An array in the layout in which a column of `ty` is stored.
 pub(crate) fn as_storage(array: &ArrayRef, ty: SqlType) -> Result<ArrayRef> {
     let wanted = ty.arrow();
-    let text =
-        |ty: &DataType| matches!(ty, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
-    let bytes = |ty: &DataType| {
-        matches!(ty, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
-    };
+    let text = |ty: &DataType| matches!(ty, DataType::Utf8 | DataType::Utf8View);
+    let bytes = |ty: &DataType| matches!(ty, DataType::Binary | DataType::BinaryView);
     let found = array.data_type();
     if *found == wanted || text(found) && text(&wanted) || bytes(found) && bytes(&wanted) {
         return Ok(array.clone());

@@ -49,8 +49,6 @@ enum Gives {
     Void,
     /// `regtype`, as its text.
     Type,
-    /// `json`, as its text.
-    Json,
 }
 
 impl Gives {
@@ -67,7 +65,7 @@ impl Gives {
             Gives::Bool => DataType::Boolean,
             Gives::Int4 | Gives::Oid => DataType::Int32,
             Gives::Int8 => DataType::Int64,
-            Gives::Text | Gives::Void | Gives::Type | Gives::Json => DataType::Utf8View,
+            Gives::Text | Gives::Void | Gives::Type => DataType::Utf8View,
             Gives::Texts | Gives::Same => list(DataType::Utf8View),
             Gives::Oids | Gives::Subscripts => list(DataType::Int32),
             Gives::Pairs => list(text::pair_type()),
@@ -87,7 +85,6 @@ impl Gives {
             Gives::Oid => oid_field(name, "oid", true),
             Gives::Void => field.with_metadata(tagged("void")),
             Gives::Type => field.with_metadata(tagged("regtype")),
-            Gives::Json => field.with_metadata(tagged("json")),
             _ => field,
         })
     }

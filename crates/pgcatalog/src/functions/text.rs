@@ -45,8 +45,6 @@ pub(super) const FUNCTIONS: &[Definition] = &[
         let pairs: ArrayRef = Arc::new(StructArray::try_new(pair_fields(), columns, None)?);
         Ok(list_of(pairs))
     }),
-    // SQLAlchemy asks for the options of identity columns so.
-    define("json_build_object", (0, 32), Gives::Json, PURE, json_object),
     // The subscripts of a list: from 1, those of a vector from 0.
     define("generate_subscripts", (2, 2), Gives::Subscripts, PURE, |_, args| {
         let Some(list) = args[0].list() else { return Ok(ScalarValue::Null) };
@@ -81,48 +79,6 @@ pub(super) const FUNCTIONS: &[Definition] = &[
         Ok(list_of(values))
     }),
 ];
-
-/// Names and values in turn as an object of JSON, spaced as PostgreSQL spaces it.
-fn json_object(_: &Context, args: &[Arg<'_>]) -> Outcome {
-    let mut shown = String::from("{");
-    for (at, pair) in args.chunks(2).enumerate() {
-        let [name, value] = pair else {
-            let message = "argument list must have even number of elements";
-            return Err(error(SqlState::INVALID_PARAMETER_VALUE, message));
-        };
-        let Some(name) = name.text() else {
-            let message = "null value not allowed for object key";
-            return Err(error(SqlState::INVALID_PARAMETER_VALUE, message));
-        };
-        shown.push_str(if at > 0 { ", " } else { "" });
-        push_json_text(&mut shown, name);
-        shown.push_str(" : ");
-        match (value.is_null(), value.text()) {
-            (true, _) => shown.push_str("null"),
-            (_, Some(text)) => push_json_text(&mut shown, text),
-            _ if value.bool().is_some() || value.number().is_some() => {
-                shown.push_str(&value.0.to_string());
-            }
-            _ => push_json_text(&mut shown, &value.0.to_string()),
-        }
-    }
-    shown.push('}');
-    Ok(text(shown))
-}
-
-fn push_json_text(out: &mut String, text: &str) {
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => out.extend(['\\', c]),
-            '\n' => out.push_str("\\n"),
-            '\t' => out.push_str("\\t"),
-            c if c < ' ' => out.push_str(&format!("\\u{:04x}", u32::from(c))),
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-}
 
 fn list_of(values: ArrayRef) -> ScalarValue {
     let field = Arc::new(Field::new_list_field(values.data_type().clone(), true));

@@ -29,6 +29,7 @@ mod flat;
 mod free;
 mod lookup;
 mod optional;
+mod rows;
 
 use std::sync::Arc;
 
@@ -170,7 +171,10 @@ fn without_subqueries(node: LogicalPlan, names: &mut Names) -> Result<Transforme
     let node = match node {
         LogicalPlan::Join(join) if is_lateral_of_lists(&LogicalPlan::Join(join.clone())) => {
             let right = lateral(&join.right)?.expect("just looked at");
-            let plain = without_lateral(join, right, names)?;
+            let plain = match rows::of_lists(&join, &right)? {
+                Some(plain) => plain,
+                None => without_lateral(join, right, names)?,
+            };
             return Ok(Transformed::yes(plain));
         }
         node => node,

@@ -160,6 +160,10 @@ fn binary(out: &mut BytesMut, ty: SqlType, value: ValueRef<'_>) {
         ValueRef::Float32(value) => out.put_f32(value),
         ValueRef::Float64(value) => out.put_f64(value),
         ValueRef::Decimal(value) => numeric::write(value, scale(ty), out),
+        ValueRef::Text(text) if ty == SqlType::Jsonb => {
+            out.put_u8(1);
+            out.put_slice(text.as_bytes());
+        }
         ValueRef::Text(text) => put_text(out, ty, text),
         ValueRef::Bytes(bytes) => out.put_slice(bytes),
         ValueRef::Date(days) => out.put_i32(days.saturating_sub(EPOCH_DAYS)),

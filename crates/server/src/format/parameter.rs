@@ -25,6 +25,8 @@ pub fn type_of(oid: u32) -> Option<SqlType> {
         700 => SqlType::Real,
         701 => SqlType::Double,
         19 | 25 | 1042 | 1043 | 2275 => SqlType::Text,
+        114 => SqlType::Json,
+        3802 => SqlType::Jsonb,
         1082 => SqlType::Date,
         1083 => SqlType::Time,
         1114 => SqlType::Timestamp,
@@ -167,7 +169,17 @@ fn binary(bytes: &[u8], ty: SqlType) -> Result<Value, SqlError> {
         SqlType::Real => Value::Float32(float(bytes)? as f32),
         SqlType::Double => Value::Float64(float(bytes)?),
         SqlType::Decimal { .. } => Value::Text(numeric::read(bytes).ok_or_else(malformed)?),
-        SqlType::Char(_) | SqlType::Varchar(_) | SqlType::Text => Value::Text(text(bytes)?),
+        SqlType::Char(_) | SqlType::Varchar(_) | SqlType::Text | SqlType::Json => {
+            Value::Text(text(bytes)?)
+        }
+        SqlType::Jsonb => match bytes.split_first() {
+            Some((1, document)) => Value::Text(text(document)?),
+            first => {
+                let version = first.map_or(0, |(version, _)| *version);
+                let message = format!("unsupported jsonb version number {version}");
+                return Err(SqlError::new(SqlState::INTERNAL_ERROR, message));
+            }
+        },
         SqlType::Bytea => Value::Bytes(bytes.to_vec()),
         SqlType::Date => {
             let days = i32::from_be_bytes(fixed(bytes)?);

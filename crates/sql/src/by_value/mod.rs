@@ -14,6 +14,9 @@ mod chr;
 mod encode;
 mod format;
 mod growing_text;
+mod json;
+mod json_made;
+mod json_parts;
 mod parse_ident;
 mod quote;
 mod regex;
@@ -47,6 +50,10 @@ enum Kind {
     Integer,
     Bool,
     Bytes,
+    Json,
+    Jsonb,
+    /// An array of texts, unconverted, or its text.
+    Path,
     /// Any type, written as text.
     Written,
     /// An array.
@@ -62,7 +69,9 @@ impl Kind {
     /// `element`: the type of the elements of the call's arrays.
     fn brings(self, ty: Option<&DataType>, element: &DataType) -> Option<DataType> {
         let to = match self {
-            Kind::Text | Kind::Written => DataType::Utf8View,
+            Kind::Text | Kind::Written | Kind::Path => DataType::Utf8View,
+            Kind::Json => DataType::LargeUtf8,
+            Kind::Jsonb => DataType::LargeBinary,
             Kind::Integer => DataType::Int64,
             Kind::Bool => DataType::Boolean,
             Kind::Bytes => DataType::BinaryView,
@@ -72,10 +81,17 @@ impl Kind {
         };
         let Some(ty) = ty.filter(|ty| !ty.is_null()) else { return Some(to) };
         let takes = match self {
-            Kind::Text => ty.is_string(),
+            Kind::Text => is_text(ty),
+            Kind::Json => *ty == DataType::LargeUtf8,
+            Kind::Jsonb => *ty == DataType::LargeBinary,
+            Kind::Path => {
+                let DataType::List(item) = ty else { return is_text(ty).then_some(to) };
+                let texts = is_text(item.data_type()) || item.data_type().is_null();
+                return texts.then(|| ty.clone());
+            }
             Kind::Integer => ty.is_integer(),
             Kind::Bool => *ty == DataType::Boolean,
-            Kind::Bytes => ty.is_binary(),
+            Kind::Bytes => matches!(ty, DataType::Binary | DataType::BinaryView),
             Kind::Written | Kind::Each => true,
             Kind::List => matches!(ty, DataType::List(_)),
             Kind::Element => meets(element, ty),
@@ -89,6 +105,9 @@ impl Kind {
             Kind::Integer => "integer",
             Kind::Bool => "boolean",
             Kind::Bytes => "bytea",
+            Kind::Json => "json",
+            Kind::Jsonb => "jsonb",
+            Kind::Path => "text[]",
             Kind::Written | Kind::Each => "any",
             Kind::List => "array",
             Kind::Element => "element",
@@ -100,8 +119,13 @@ impl Kind {
 fn meets(element: &DataType, ty: &DataType) -> bool {
     element == ty
         || element.is_numeric() && ty.is_numeric()
-        || element.is_string() && ty.is_string()
+        || is_text(element) && is_text(ty)
         || element.is_null()
+}
+
+/// Whether values are texts; `json`, which is `LargeUtf8`, is another type.
+fn is_text(ty: &DataType) -> bool {
+    matches!(ty, DataType::Utf8 | DataType::Utf8View)
 }
 
 /// The rule for the type of a result.
@@ -111,6 +135,12 @@ enum Gives {
     Integer,
     Bool,
     Bytes,
+    Json,
+    Jsonb,
+    /// An array of `json`.
+    Jsons,
+    /// An array of `jsonb`.
+    Jsonbs,
     /// An array of text.
     Texts,
     /// An array of arrays of text.
@@ -168,6 +198,12 @@ impl Row {
         self
     }
 
+    /// The row with its last argument any number of times.
+    const fn repeated(mut self) -> Row {
+        self.repeats = true;
+        self
+    }
+
     /// What the function takes, for the guide.
     fn takes(&self) -> String {
         let required = self.kinds.len() - self.optional;
@@ -189,7 +225,7 @@ impl Row {
 
     /// The types to which arguments are converted. `None` if the row does not take them.
     fn brings(&self, args: &[Option<DataType>]) -> Option<Vec<DataType>> {
-        let least = self.kinds.len() - self.optional - usize::from(self.repeats);
+        let least = (self.kinds.len() - self.optional).saturating_sub(usize::from(self.repeats));
         let fits = args.len() >= least && (self.repeats || args.len() <= self.kinds.len());
         if !fits {
             return None;
@@ -221,6 +257,10 @@ impl Row {
             Gives::Integer => DataType::Int32,
             Gives::Bool => DataType::Boolean,
             Gives::Bytes => DataType::BinaryView,
+            Gives::Json => DataType::LargeUtf8,
+            Gives::Jsonb => DataType::LargeBinary,
+            Gives::Jsons => list_of(DataType::LargeUtf8),
+            Gives::Jsonbs => list_of(DataType::LargeBinary),
             Gives::Texts => list_of(DataType::Utf8View),
             Gives::ListsOfTexts => list_of(list_of(DataType::Utf8View)),
             Gives::Integers => list_of(DataType::Int32),
@@ -355,7 +395,12 @@ static TABLES: &[&[Row]] = &[
     array_positions::ROWS,
     array_fill::ROWS,
     thresholds::ROWS,
+    json_parts::ROWS,
+    json_made::ROWS,
 ];
+
+/// Stands in the names of functions that statements are rewritten to and no text names.
+const INTERNAL: char = '\u{1}';
 
 /// All rows, in the order of the guide.
 fn rows() -> impl Iterator<Item = &'static Row> {
@@ -364,7 +409,12 @@ fn rows() -> impl Iterator<Item = &'static Row> {
 
 /// Name, arguments and purpose of each row, for the guide.
 pub fn shown() -> impl Iterator<Item = (&'static str, String, &'static str)> {
-    rows().map(|row| (row.name, row.takes(), row.purpose))
+    let named = |row: &'static Row| match row.name.split_once(INTERNAL) {
+        None => Some(row.name),
+        Some((name, "rows")) => Some(name),
+        Some(_) => None,
+    };
+    rows().filter_map(move |row| Some((named(row)?, row.takes(), row.purpose)))
 }
 
 /// Whether calls by this name are evaluated here.
@@ -375,6 +425,7 @@ pub fn is_ours(name: &str) -> bool {
 /// The functions, one for each name, to be registered over DataFusion's.
 pub fn all() -> Vec<Arc<ScalarUDF>> {
     let mut names: Vec<&'static str> = rows().map(|row| row.name).collect();
+    names.sort_unstable();
     names.dedup();
     names.into_iter().map(function).collect()
 }
@@ -395,6 +446,10 @@ fn resolve(name: &str, args: &[Option<DataType>]) -> Result<(&'static Row, Vec<D
     rows().filter(|row| row.name == name).find_map(takes).ok_or_else(|| {
         let shown = |ty: &Option<DataType>| ty.as_ref().map_or("unknown".into(), shown_type);
         let args: Vec<String> = args.iter().map(shown).collect();
+        if !name.starts_with(|c: char| c.is_ascii_alphabetic()) {
+            return no_operator(name, &args);
+        }
+        let name = name.split(INTERNAL).next().unwrap_or(name);
         let message = format!("function {name}({}) does not exist", args.join(", "));
         let known = rows().filter(|row| row.name == name);
         let known: Vec<String> = known.map(|row| format!("{name}({})", row.takes())).collect();
@@ -402,6 +457,16 @@ fn resolve(name: &str, args: &[Option<DataType>]) -> Result<(&'static Row, Vec<D
             .detail(format!("There is {}.", known.join(", ")))
             .hint("You might need to add explicit type casts.")
     })
+}
+
+/// 42883: no operator takes these types.
+fn no_operator(name: &str, args: &[String]) -> SqlError {
+    let message = match args {
+        [left, right] => format!("operator does not exist: {left} {name} {right}"),
+        _ => format!("operator does not exist: {name}"),
+    };
+    SqlError::new(SqlState::UNDEFINED_FUNCTION, message)
+        .hint("No operator of this name takes these types. You might need explicit casts.")
 }
 
 /// The types to which a call's arguments are converted. Errors: 42883.
@@ -429,8 +494,7 @@ impl ByValue {
     fn resolve(&self, args: &[DataType]) -> DfResult<(&'static Row, Vec<DataType>)> {
         let typed: Vec<Option<DataType>> =
             args.iter().map(|ty| (!ty.is_null()).then(|| ty.clone())).collect();
-        let untyped =
-            || args.iter().map(|ty| (!ty.is_null() && !ty.is_string()).then(|| ty.clone()));
+        let untyped = || args.iter().map(|ty| (!ty.is_null() && !is_text(ty)).then(|| ty.clone()));
         resolve(self.name, &typed)
             .or_else(|error| resolve(self.name, &untyped().collect::<Vec<_>>()).map_err(|_| error))
             .map_err(external)
@@ -501,7 +565,7 @@ mod tests {
         for row in rows() {
             assert_eq!(row.name.to_lowercase(), row.name);
             assert!(row.purpose.ends_with('.'), "{}", row.name);
-            assert!(row.optional < row.kinds.len(), "{}", row.name);
+            assert!(row.optional < row.kinds.len() || row.repeats, "{}", row.name);
         }
     }
 }

@@ -13,6 +13,7 @@ pub mod zone;
 
 use std::fmt::Write;
 
+use halcyon_json::{Kind, Node};
 use halcyon_store::{Value, ValueRef};
 use halcyon_value::cast::{MomentType, NumberType};
 use halcyon_value::integer::Width;
@@ -54,6 +55,13 @@ pub fn parse<'a>(
         SqlType::TimestampTz => ValueRef::TimestampTz(datetime::parse_timestamptz(text, *zone)?),
         SqlType::Interval => ValueRef::Interval(interval::parse(text)?),
         SqlType::Uuid => ValueRef::Uuid(spelling::parse_uuid(text)?),
+        SqlType::Json => {
+            halcyon_json::parse::check(text)?;
+            ValueRef::Text(text)
+        }
+        SqlType::Jsonb => {
+            ValueRef::Bytes(arena.alloc_slice_copy(&halcyon_json::parse::tree(text)?.encode()))
+        }
     })
 }
 
@@ -82,6 +90,7 @@ pub fn write(value: ValueRef<'_>, ty: SqlType, zone: &TimeZone, out: &mut String
             return (0..text::padding(value, length)).for_each(|_| out.push(' '));
         }
         (ValueRef::Text(value), _) => return out.push_str(value),
+        (ValueRef::Bytes(value), SqlType::Jsonb) => return Node::new(value).write(out),
         (ValueRef::Bytes(value), _) => return spelling::write_bytes(value, out),
         (ValueRef::Date(value), _) => return datetime::write_date(value, out),
         (ValueRef::Time(value), _) => return datetime::write_time(value, out),
@@ -113,7 +122,8 @@ pub fn assignable(from: SqlType, to: SqlType) -> bool {
         (Timestamp, Date | Time | TimestampTz) => true,
         (TimestampTz, Date | Time | Timestamp) => true,
         (Time, Interval) | (Interval, Time) => true,
-        (from, to) => from.storage() == to.storage(),
+        (Json, Jsonb) | (Jsonb, Json) => true,
+        (from, to) => from.arrow() == to.arrow(),
     }
 }
 
@@ -122,6 +132,7 @@ pub fn castable(from: SqlType, to: SqlType) -> bool {
     use SqlType::*;
     assignable(from, to)
         || is_text(from)
+        || (from == Jsonb && (is_number(to) || to == Boolean))
         || matches!((from, to), (Boolean, Integer) | (Integer, Boolean))
 }
 
@@ -206,6 +217,15 @@ fn convert<'a>(
 ) -> Result<ValueRef<'a>> {
     Ok(match (value, to) {
         (ValueRef::Null, _) => ValueRef::Null,
+        (ValueRef::Text(text), to) if from != to && matches!(to, SqlType::Jsonb) => {
+            parse(text, to, zone, arena)?
+        }
+        (ValueRef::Bytes(bytes), SqlType::Json) if from == SqlType::Jsonb => {
+            ValueRef::Text(arena.alloc_str(&Node::new(bytes).text()))
+        }
+        (ValueRef::Bytes(bytes), to) if from == SqlType::Jsonb && !is_text(to) && to != from => {
+            of_document(Node::new(bytes), to, zone, arena)?
+        }
         (ValueRef::Text(text), to) if is_text(to) => {
             ValueRef::Text(if explicit { cut_text(text, to) } else { fit_text(text, to)? })
         }
@@ -224,13 +244,50 @@ fn convert<'a>(
         }
         (ValueRef::Bool(value), SqlType::Integer) if explicit => ValueRef::Int32(value as i32),
         (ValueRef::Int32(value), SqlType::Boolean) if explicit => ValueRef::Bool(value != 0),
-        (value, to) if from.storage() == to.storage() => value,
+        (value, to) if from.arrow() == to.arrow() => value,
         (value, to) => {
             let target = moment_type(to).ok_or_else(|| mismatch(from, to))?;
             let moment = halcyon_value::cast::moment(value, target, *zone)?;
             moment.ok_or_else(|| mismatch(from, to))?
         }
     })
+}
+
+/// A document as a number or a truth value. Errors: 22023 if it is of another kind.
+fn of_document<'a>(
+    document: Node<'_>,
+    to: SqlType,
+    zone: &TimeZone,
+    arena: &'a Arena,
+) -> Result<ValueRef<'a>> {
+    if let (Some(value), SqlType::Boolean) = (document.boolean(), to) {
+        return Ok(ValueRef::Bool(value));
+    }
+    if let (Some(number), true) = (document.number(), is_number(to)) {
+        let digits: &str = arena.alloc_str(&number.to_string());
+        return match width(to) {
+            // Whole numbers are rounded, as a numeric is.
+            Some(_) => {
+                let exact = SqlType::Decimal { precision: 38, scale: 18 };
+                let value = match digits.contains('.') {
+                    true => parse(digits, exact, zone, arena)?,
+                    false => return parse(digits, to, zone, arena),
+                };
+                convert(value, exact, to, zone, arena, true)
+            }
+            None => parse(digits, to, zone, arena),
+        };
+    }
+    let kind = match document.kind() {
+        Kind::Number => "numeric",
+        other => other.name(),
+    };
+    let name = match to {
+        SqlType::Decimal { .. } => "numeric".to_owned(),
+        other => other.to_string(),
+    };
+    let message = format!("cannot cast jsonb {kind} to type {name}");
+    Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message))
 }
 
 /// Digits behind the point; none of what is no decimal.

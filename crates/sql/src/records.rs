@@ -1,0 +1,106 @@
+//! `jsonb_to_record` and its kin: documents as rows of the columns that the alias defines.
+//!
+//! `FROM jsonb_to_recordset(x) AS t (a int, b text)` becomes the subquery
+//! `(SELECT (r.value ->> 'a')::int AS a, (r.value ->> 'b')::text AS b FROM jsonb_array_elements(x) AS r) AS t`.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    DataType, Expr, FunctionArg, FunctionArgExpr, Ident, ObjectNamePart, SetExpr, TableAlias,
+    TableAliasColumnDef, TableFactor, VisitMut, VisitorMut,
+};
+
+use crate::error::{Result, SqlError, SqlState};
+use crate::identifier::fold;
+
+/// Rewrites a call of these functions in FROM. Errors: 42601 without definitions of columns, 0A000 for
+/// columns of arrays.
+pub(crate) fn as_columns(factor: &mut TableFactor) -> Result<()> {
+    let (name, args, alias) = match factor {
+        TableFactor::Table { name, args: Some(args), alias, .. } => (name, &args.args, alias),
+        TableFactor::Function { name, args, alias, .. } => (name, &*args, alias),
+        _ => return Ok(()),
+    };
+    let Some(own) = name.0.last().and_then(ObjectNamePart::as_ident).map(fold) else {
+        return Ok(());
+    };
+    let elements = match own.as_str() {
+        "json_to_recordset" => Some("json_array_elements"),
+        "jsonb_to_recordset" => Some("jsonb_array_elements"),
+        "json_to_record" | "jsonb_to_record" => None,
+        _ => return Ok(()),
+    };
+    let ([FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))], Some(alias)) =
+        (&args[..], alias.take())
+    else {
+        return Err(no_definitions());
+    };
+    let items: Vec<String> = alias.columns.iter().map(item).collect::<Result<_>>()?;
+    if items.is_empty() {
+        return Err(no_definitions());
+    }
+    let items = items.join(", ");
+    let text = match elements {
+        Some(elements) => format!("SELECT {items} FROM {elements}(NULL) AS r"),
+        None => format!("SELECT {items}"),
+    };
+    let mut query = crate::parse::parse_own_query(&text);
+    match query.body.as_mut() {
+        SetExpr::Select(select) if elements.is_some() => {
+            if let TableFactor::Table { args: Some(args), .. } = &mut select.from[0].relation {
+                args.args = vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(argument.clone()))];
+            }
+        }
+        body => {
+            let ty = if own == "json_to_record" { DataType::JSON } else { DataType::JSONB };
+            let document = crate::dialect::cast(argument.clone(), ty);
+            let _ = VisitMut::visit(body, &mut Documents { document });
+        }
+    }
+    let alias = TableAlias { columns: Vec::new(), ..alias };
+    *factor = TableFactor::Derived {
+        lateral: true,
+        subquery: Box::new(query),
+        alias: Some(alias),
+        sample: None,
+    };
+    Ok(())
+}
+
+/// Puts a document in the place of `r.value`.
+struct Documents {
+    document: Expr,
+}
+
+impl VisitorMut for Documents {
+    type Break = ();
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if matches!(expr, Expr::CompoundIdentifier(_)) {
+            *expr = self.document.clone();
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// A member of the document as a column.
+fn item(column: &TableAliasColumnDef) -> Result<String> {
+    let Some(ty) = &column.data_type else { return Err(no_definitions()) };
+    let name = fold(&column.name);
+    let key = name.replace('\'', "''");
+    let value = match ty {
+        DataType::Array(_) => {
+            return Err(SqlError::unsupported("a column of arrays of a function of documents"));
+        }
+        DataType::JSON | DataType::JSONB => {
+            format!("CASE WHEN r.value ->> '{key}' IS NULL THEN NULL ELSE r.value -> '{key}' END")
+        }
+        _ => format!("r.value ->> '{key}'"),
+    };
+    Ok(format!("({value})::{ty} AS {}", Ident::with_quote('"', name)))
+}
+
+fn no_definitions() -> SqlError {
+    let message = "a column definition list is required for functions returning \"record\"";
+    SqlError::new(SqlState::SYNTAX_ERROR, message)
+}
