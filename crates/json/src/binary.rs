@@ -22,8 +22,8 @@
 //! Cost: finding a member reads the members before it, without allocating.
 
 use crate::number::Number;
+use crate::string::quoted;
 use crate::tree::Tree;
-use crate::write;
 
 const EMPTY: u8 = 0x08;
 const NULL: u8 = 0x10;
@@ -306,7 +306,7 @@ impl<'a> Node<'a> {
             Kind::Null => out.push_str("null"),
             Kind::Bool => out.push_str(if self.bytes[0] == TRUE { "true" } else { "false" }),
             Kind::Number => out.push_str(&number(&self.bytes[1..]).to_string()),
-            Kind::String => write::quoted(text(&self.bytes[1..]), out),
+            Kind::String => quoted(text(&self.bytes[1..]), out),
             Kind::Array => {
                 out.push('[');
                 for (at, element) in self.elements().enumerate() {
@@ -323,7 +323,7 @@ impl<'a> Node<'a> {
                     if at > 0 {
                         out.push_str(", ");
                     }
-                    write::quoted(key, out);
+                    quoted(key, out);
                     out.push_str(": ");
                     value.write(out);
                 }

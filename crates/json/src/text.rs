@@ -112,7 +112,7 @@ fn put_without_nulls(text: &str, out: &mut String) -> Result<()> {
                 if !std::mem::take(&mut is_first) {
                     out.push(',');
                 }
-                crate::write::quoted(&key, out);
+                crate::string::quoted(&key, out);
                 out.push(':');
                 put_without_nulls(value, out)?;
             }
@@ -131,7 +131,7 @@ fn put_without_nulls(text: &str, out: &mut String) -> Result<()> {
         Kind::String => {
             let mut parser = Parser::new(text);
             parser.token(true)?;
-            crate::write::quoted(&parser.take_string(), out);
+            crate::string::quoted(&parser.take_string(), out);
         }
         _ => out.push_str(text.trim_matches([' ', '\t', '\n', '\r'])),
     }

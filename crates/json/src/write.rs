@@ -1,25 +1,7 @@
-//! Strings between quotes, and documents with a line for each member.
+//! Documents with a line for each member.
 
 use crate::binary::{Kind, Node};
-
-/// Appends a string as JSON writes it.
-pub fn quoted(text: &str, out: &mut String) {
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            '\u{0}'..'\u{20}' => out.push_str(&format!("\\u{:04x}", u32::from(c))),
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-}
+use crate::string::quoted;
 
 /// The text with a line for each member, indented by four blanks, as `jsonb_pretty` gives it.
 pub fn pretty(node: Node<'_>) -> String {

@@ -33,7 +33,6 @@ use halcyon_base::ids::TableId;
 use halcyon_txn::CancelToken;
 
 use crate::engine::DataFusion;
-use crate::merged_columns::{self, Tables};
 use crate::origin::origins;
 use crate::phases::{Phase, PhaseClock};
 use crate::provider::{HalcyonTable, ViewSource};
@@ -48,6 +47,7 @@ use halcyon_sql::diagnose::{external, nearest, sql_error};
 use halcyon_sql::dialect;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::many_rows::repeats_rows;
+use halcyon_sql::merged_columns::{self, Tables};
 use halcyon_sql::parse::{parse_query, with_stack};
 use halcyon_sql::rows::ResultColumn;
 use halcyon_sql::types::SqlType;

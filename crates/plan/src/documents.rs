@@ -1,106 +1,16 @@
-//! Operators of `json` and `jsonb`, which are functions of `halcyon_sql::by_value`.
+//! What `json` and `jsonb` are compared by, and where they are refused.
 //!
 //! Their operands have the Arrow types `LargeUtf8` and `LargeBinary`, which nothing else has.
 
 use arrow::datatypes::DataType;
-use datafusion::common::{DFSchema, Result, ScalarValue};
-use datafusion::logical_expr::planner::RawBinaryExpr;
+use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
-use datafusion::sql::sqlparser::ast::BinaryOperator as Op;
 
-use crate::semantics::{is_text, no_operator, quoted, to, untyped};
 use halcyon_sql::by_value;
 use halcyon_sql::diagnose::external;
 use halcyon_sql::documents::{gathers_any, is_document, takes_any};
 use halcyon_sql::error::{SqlError, SqlState};
 use halcyon_sql::values::shown_type;
-
-/// The function that an operator is for operands of these types; `None` for operators of other types.
-///
-/// Errors: 42883 for `||` of two `json`.
-pub(crate) fn function(
-    op: &Op,
-    left: &Expr,
-    lt: &DataType,
-    right: &Expr,
-    rt: &DataType,
-) -> Result<Option<&'static str>> {
-    let is_open = |expr: &Expr, ty: &DataType| {
-        ty.is_null() || quoted(expr).is_some() || untyped(expr) || *ty == DataType::LargeBinary
-    };
-    let takes_documents = matches!(
-        op,
-        Op::Arrow
-            | Op::LongArrow
-            | Op::HashArrow
-            | Op::HashLongArrow
-            | Op::HashMinus
-            | Op::Question
-            | Op::QuestionPipe
-            | Op::QuestionAnd
-            | Op::AtQuestion
-            | Op::AtAt
-    );
-    if takes_documents && !is_document(lt) && !is_open(left, lt) {
-        return Err(external(no_operator_of(left, lt, op, right, rt)));
-    }
-    let has_document = *lt == DataType::LargeBinary || *rt == DataType::LargeBinary;
-    let are_documents = has_document && is_open(left, lt) && is_open(right, rt);
-    Ok(Some(match op {
-        Op::Arrow => "->",
-        Op::LongArrow => "->>",
-        Op::HashArrow => "#>",
-        Op::HashLongArrow => "#>>",
-        Op::HashMinus => "#-",
-        Op::Question => "?",
-        Op::QuestionPipe => "?|",
-        Op::QuestionAnd => "?&",
-        Op::AtQuestion => "@?",
-        Op::AtAt => "@@",
-        Op::AtArrow if are_documents => "@>",
-        Op::ArrowAt if are_documents => "<@",
-        Op::StringConcat if are_documents => "||",
-        Op::StringConcat if *lt == DataType::LargeUtf8 && *rt == DataType::LargeUtf8 => {
-            return Err(external(no_operator(lt, "||", rt)));
-        }
-        Op::Minus if *lt == DataType::LargeBinary => "-",
-        _ => return Ok(None),
-    }))
-}
-
-/// 42883, with the names that PostgreSQL gives to constants' types.
-pub(crate) fn no_operator_of(
-    left: &Expr,
-    lt: &DataType,
-    op: &Op,
-    right: &Expr,
-    rt: &DataType,
-) -> SqlError {
-    let shown = |expr: &Expr, ty: &DataType| match expr {
-        Expr::Literal(ScalarValue::Int64(Some(value)), _) if i32::try_from(*value).is_ok() => {
-            "integer".to_owned()
-        }
-        expr if quoted(expr).is_some() => "unknown".to_owned(),
-        _ => shown_type(ty),
-    };
-    let (left, right) = (shown(left, lt), shown(right, rt));
-    let message = format!("operator does not exist: {left} {op} {right}");
-    SqlError::new(SqlState::UNDEFINED_FUNCTION, message)
-        .hint("No operator of this name takes these types. You might need explicit casts.")
-}
-
-/// `||` of a document and a text: texts.
-pub(crate) fn as_texts(expr: RawBinaryExpr, lt: &DataType, rt: &DataType) -> RawBinaryExpr {
-    let RawBinaryExpr { op, left, right } = expr;
-    let text = |expr, ty: &DataType| match is_document(ty) {
-        true => to(expr, DataType::Utf8View),
-        false => expr,
-    };
-    if !is_text(lt) && !is_text(rt) {
-        return RawBinaryExpr { op, left, right };
-    }
-    RawBinaryExpr { op, left: text(left, lt), right: text(right, rt) }
-}
 
 /// The operands of a comparison: of a `jsonb` what equal documents have in common.
 ///
@@ -113,7 +23,7 @@ pub(crate) fn compared(
 ) -> Result<(Expr, Expr)> {
     let (lt, rt) = (left.get_type(schema)?, right.get_type(schema)?);
     if lt == DataType::LargeUtf8 || rt == DataType::LargeUtf8 {
-        return Err(external(no_operator(&lt, op, &rt)));
+        return Err(external(by_value::no_operator(op, &[shown_type(&lt), shown_type(&rt)])));
     }
     if lt != DataType::LargeBinary || rt != DataType::LargeBinary {
         return Ok((left, right));

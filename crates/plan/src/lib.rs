@@ -36,7 +36,6 @@ mod levels;
 pub mod like;
 pub mod lock_errors;
 mod mended_rules;
-mod merged_columns;
 mod nested;
 mod operands;
 pub mod ordinals;

@@ -1,22 +1,24 @@
 //! Operators as DataFusion's planner meets them: constants in quotes get the types that PostgreSQL
 //! gives them beside the other operand, before DataFusion looks for an operator; operands that no
-//! operator takes are refused with PostgreSQL's names.
+//! operator takes are refused with PostgreSQL's names. Operators of documents become functions of
+//! `halcyon_sql::by_value`.
 //!
 //! PostgreSQL's rule for `known op 'text'`: the text is of the known type if there is such an
 //! operator; otherwise of the only type for which there is one (`timestamp + '1 day'`); if there
 //! are several such types (`date + '1'`), the statement is refused.
 
 use arrow::datatypes::{DataType, IntervalUnit};
-use datafusion::common::{DFSchema, Result};
+use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::{Expr, ExprSchemable};
 use datafusion::sql::sqlparser::ast::BinaryOperator as Op;
 
-use crate::semantics::{is_text, not_boolean, quoted, to, typed_constant};
-use crate::{documents, functions};
+use crate::functions;
+use crate::semantics::{is_text, no_operator, not_boolean, quoted, to, typed_constant, untyped};
 use halcyon_sql::by_value;
 use halcyon_sql::diagnose::external;
 use halcyon_sql::dialect::not_unique;
+use halcyon_sql::documents::is_document;
 use halcyon_sql::error::{SqlError, SqlState};
 use halcyon_sql::values::shown_type;
 
@@ -32,12 +34,12 @@ impl ExprPlanner for Operators {
     ) -> Result<PlannerResult<RawBinaryExpr>> {
         let types = (expr.left.get_type(schema), expr.right.get_type(schema));
         let (Ok(lt), Ok(rt)) = types else { return Ok(PlannerResult::Original(expr)) };
-        if let Some(name) = documents::function(&expr.op, &expr.left, &lt, &expr.right, &rt)? {
+        if let Some(name) = function_of_documents(&expr.op, &expr.left, &lt, &expr.right, &rt)? {
             let function = by_value::of_name(name).expect("operators of documents are functions");
             return Ok(PlannerResult::Planned(function.call(vec![expr.left, expr.right])));
         }
         match expr.op {
-            Op::StringConcat => Ok(PlannerResult::Original(documents::as_texts(expr, &lt, &rt))),
+            Op::StringConcat => Ok(PlannerResult::Original(documents_as_texts(expr, &lt, &rt))),
             Op::And | Op::Or => {
                 let word = expr.op.to_string();
                 let RawBinaryExpr { op, left, right } = expr;
@@ -71,8 +73,7 @@ fn comparison(
     lt: &DataType,
     rt: &DataType,
 ) -> Result<PlannerResult<RawBinaryExpr>> {
-    let has_constants =
-        |ty: &DataType| *ty == DataType::Boolean || halcyon_sql::documents::is_document(ty);
+    let has_constants = |ty: &DataType| *ty == DataType::Boolean || is_document(ty);
     if has_constants(lt)
         && let Some(text) = quoted(&expr.right)
     {
@@ -119,11 +120,10 @@ fn calculation(
             Ok(PlannerResult::Planned(functions::scale_interval(right, by, false)))
         }
         _ => {
-            let is_word = |ty: &DataType| {
-                is_text(ty) || *ty == DataType::Boolean || halcyon_sql::documents::is_document(ty)
-            };
+            let is_word =
+                |ty: &DataType| is_text(ty) || *ty == DataType::Boolean || is_document(ty);
             if is_word(&lt) || is_word(&rt) {
-                return Err(external(documents::no_operator_of(&left, &lt, &op, &right, &rt)));
+                return Err(external(no_operator_of(&left, &lt, &op, &right, &rt)));
             }
             Ok(PlannerResult::Original(RawBinaryExpr { op, left, right }))
         }
@@ -155,4 +155,85 @@ fn partner(op: &Op, known: &DataType, known_is_left: bool) -> Result<DataType> {
             )));
         }
     })
+}
+
+/// The function that an operator is for operands of these types; `None` for operators of other types.
+///
+/// Errors: 42883 for `||` of two `json`.
+fn function_of_documents(
+    op: &Op,
+    left: &Expr,
+    lt: &DataType,
+    right: &Expr,
+    rt: &DataType,
+) -> Result<Option<&'static str>> {
+    let is_open = |expr: &Expr, ty: &DataType| {
+        ty.is_null() || quoted(expr).is_some() || untyped(expr) || *ty == DataType::LargeBinary
+    };
+    let takes_documents = matches!(
+        op,
+        Op::Arrow
+            | Op::LongArrow
+            | Op::HashArrow
+            | Op::HashLongArrow
+            | Op::HashMinus
+            | Op::Question
+            | Op::QuestionPipe
+            | Op::QuestionAnd
+            | Op::AtQuestion
+            | Op::AtAt
+    );
+    if takes_documents && !is_document(lt) && !is_open(left, lt) {
+        return Err(external(no_operator_of(left, lt, op, right, rt)));
+    }
+    let has_document = *lt == DataType::LargeBinary || *rt == DataType::LargeBinary;
+    let are_documents = has_document && is_open(left, lt) && is_open(right, rt);
+    Ok(Some(match op {
+        Op::Arrow => "->",
+        Op::LongArrow => "->>",
+        Op::HashArrow => "#>",
+        Op::HashLongArrow => "#>>",
+        Op::HashMinus => "#-",
+        Op::Question => "?",
+        Op::QuestionPipe => "?|",
+        Op::QuestionAnd => "?&",
+        Op::AtQuestion => "@?",
+        Op::AtAt => "@@",
+        Op::AtArrow if are_documents => "@>",
+        Op::ArrowAt if are_documents => "<@",
+        Op::StringConcat if are_documents => "||",
+        Op::StringConcat if *lt == DataType::LargeUtf8 && *rt == DataType::LargeUtf8 => {
+            return Err(external(no_operator(lt, "||", rt)));
+        }
+        Op::Minus if *lt == DataType::LargeBinary => "-",
+        _ => return Ok(None),
+    }))
+}
+
+/// 42883, with the names that PostgreSQL gives to constants' types.
+fn no_operator_of(left: &Expr, lt: &DataType, op: &Op, right: &Expr, rt: &DataType) -> SqlError {
+    let shown = |expr: &Expr, ty: &DataType| match expr {
+        Expr::Literal(ScalarValue::Int64(Some(value)), _) if i32::try_from(*value).is_ok() => {
+            "integer".to_owned()
+        }
+        expr if quoted(expr).is_some() => "unknown".to_owned(),
+        _ => shown_type(ty),
+    };
+    let (left, right) = (shown(left, lt), shown(right, rt));
+    let message = format!("operator does not exist: {left} {op} {right}");
+    SqlError::new(SqlState::UNDEFINED_FUNCTION, message)
+        .hint("No operator of this name takes these types. You might need explicit casts.")
+}
+
+/// `||` of a document and a text: texts.
+fn documents_as_texts(expr: RawBinaryExpr, lt: &DataType, rt: &DataType) -> RawBinaryExpr {
+    let RawBinaryExpr { op, left, right } = expr;
+    let text = |expr, ty: &DataType| match is_document(ty) {
+        true => to(expr, DataType::Utf8View),
+        false => expr,
+    };
+    if !is_text(lt) && !is_text(rt) {
+        return RawBinaryExpr { op, left, right };
+    }
+    RawBinaryExpr { op, left: text(left, lt), right: text(right, rt) }
 }

@@ -913,7 +913,7 @@ fn constant(value: ast::ValueWithSpan) -> Expr {
 }
 
 /// `expr::data_type`.
-pub(crate) fn cast(expr: Expr, data_type: DataType) -> Expr {
+fn cast(expr: Expr, data_type: DataType) -> Expr {
     Expr::Cast {
         kind: ast::CastKind::DoubleColon,
         expr: Box::new(expr),

@@ -19,6 +19,7 @@ pub mod error;
 pub mod identifier;
 pub mod inference;
 pub mod many_rows;
+pub mod merged_columns;
 pub mod parse;
 mod postgresql;
 mod records;

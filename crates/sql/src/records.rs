@@ -6,8 +6,8 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    DataType, Expr, FunctionArg, FunctionArgExpr, Ident, ObjectNamePart, SetExpr, TableAlias,
-    TableAliasColumnDef, TableFactor, VisitMut, VisitorMut,
+    CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, Ident, ObjectNamePart, SetExpr,
+    TableAlias, TableAliasColumnDef, TableFactor, VisitMut, VisitorMut,
 };
 
 use crate::error::{Result, SqlError, SqlState};
@@ -53,7 +53,13 @@ pub(crate) fn as_columns(factor: &mut TableFactor) -> Result<()> {
         }
         body => {
             let ty = if own == "json_to_record" { DataType::JSON } else { DataType::JSONB };
-            let document = crate::dialect::cast(argument.clone(), ty);
+            let document = Expr::Cast {
+                kind: CastKind::DoubleColon,
+                expr: Box::new(argument.clone()),
+                data_type: ty,
+                array: false,
+                format: None,
+            };
             let _ = VisitMut::visit(body, &mut Documents { document });
         }
     }

@@ -3,7 +3,8 @@
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
-use halcyon_json::{Node, Tree, parse, write};
+use halcyon_json::string::quoted;
+use halcyon_json::{Node, Tree, parse};
 use halcyon_store::ValueRef;
 
 use super::{Arguments, error};
@@ -107,8 +108,8 @@ fn put(array: &dyn Array, row: usize, out: &mut String) {
                     out.push(',');
                 }
                 match unnamed {
-                    true => write::quoted(&format!("f{}", at + 1), out),
-                    false => write::quoted(crate::dialect::shown_name(field.name()), out),
+                    true => quoted(&format!("f{}", at + 1), out),
+                    false => quoted(crate::dialect::shown_name(field.name()), out),
                 }
                 out.push(':');
                 put(column.as_ref(), row, out);
@@ -135,12 +136,12 @@ fn put_value(value: ValueRef<'_>, ty: crate::types::SqlType, out: &mut String) {
         ValueRef::Float32(value) if value.is_finite() => out.push_str(&text),
         ValueRef::Float64(value) if value.is_finite() => out.push_str(&text),
         _ if matches!(ty, SqlType::Json | SqlType::Jsonb) => out.push_str(&text),
-        ValueRef::Timestamp(_) => write::quoted(&text.replacen(' ', "T", 1), out),
+        ValueRef::Timestamp(_) => quoted(&text.replacen(' ', "T", 1), out),
         ValueRef::TimestampTz(_) => {
             text = text.replacen(' ', "T", 1);
-            write::quoted(&with_minutes(text), out);
+            quoted(&with_minutes(text), out);
         }
-        _ => write::quoted(&text, out),
+        _ => quoted(&text, out),
     }
 }
 
@@ -155,6 +156,6 @@ fn with_minutes(mut moment: String) -> String {
 /// The text of a moment with a zone as a string of JSON.
 pub(super) fn moment(text: &str) -> String {
     let mut out = String::new();
-    write::quoted(&with_minutes(text.replacen(' ', "T", 1)), &mut out);
+    quoted(&with_minutes(text.replacen(' ', "T", 1)), &mut out);
     out
 }

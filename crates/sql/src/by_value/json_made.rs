@@ -3,6 +3,7 @@
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use halcyon_json::change::{self, Edit};
+use halcyon_json::string::quoted;
 use halcyon_json::{Node, Tree, text as in_text, write};
 
 use super::json::{document, invalid, json, jsonb, moment, write_scalar};
@@ -52,7 +53,7 @@ pub(super) const ROWS: &[Row] = &[
             if at > 0 {
                 out.push_str(", ");
             }
-            write::quoted(&key_text(&args.values[at])?, &mut out);
+            quoted(&key_text(&args.values[at])?, &mut out);
             out.push_str(" : ");
             write_scalar(&args.values[at + 1], &mut out)?;
         }
@@ -88,10 +89,10 @@ pub(super) const ROWS: &[Row] = &[
             if at > 0 {
                 out.push_str(", ");
             }
-            write::quoted(&key, &mut out);
+            quoted(&key, &mut out);
             out.push_str(" : ");
             match value {
-                Some(value) => write::quoted(&value, &mut out),
+                Some(value) => quoted(&value, &mut out),
                 None => out.push_str("null"),
             }
         }
@@ -216,7 +217,7 @@ pub(super) const ROWS: &[Row] = &[
     }),
     Row::new("json\u{1}pair", OF_VALUE, &[Kind::Each, Kind::Each], Gives::Json, |args| {
         let mut out = String::new();
-        write::quoted(&aggregated_key(args)?, &mut out);
+        quoted(&aggregated_key(args)?, &mut out);
         out.push_str(" : ");
         write_scalar(&args.values[1], &mut out)?;
         Ok(json(out))

@@ -460,7 +460,7 @@ fn resolve(name: &str, args: &[Option<DataType>]) -> Result<(&'static Row, Vec<D
 }
 
 /// 42883: no operator takes these types.
-fn no_operator(name: &str, args: &[String]) -> SqlError {
+pub fn no_operator(name: &str, args: &[String]) -> SqlError {
     let message = match args {
         [left, right] => format!("operator does not exist: {left} {name} {right}"),
         _ => format!("operator does not exist: {name}"),

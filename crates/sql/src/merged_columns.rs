@@ -15,26 +15,26 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
+use crate::dialect::{call, column_of_rows, shown_item_name};
+use crate::documents::makes_document;
+use crate::error::{Result, SqlError, SqlState};
+use crate::identifier::fold;
 use datafusion::sql::sqlparser::ast::{
     self, BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Join,
     JoinConstraint, JoinOperator, ObjectName, OrderByKind, Query, Select, SelectItem,
     SelectItemQualifiedWildcardKind, SetExpr, TableAlias, TableFactor, TableWithJoins, Value,
     VisitMut, VisitorMut,
 };
-use halcyon_sql::dialect::{call, column_of_rows, shown_item_name};
-use halcyon_sql::documents::makes_document;
-use halcyon_sql::error::{Result, SqlError, SqlState};
-use halcyon_sql::identifier::fold;
 
 /// The columns of tables.
-pub(crate) trait Tables {
+pub trait Tables {
     /// Names of a table's or view's columns.
     fn columns(&self, name: &ObjectName) -> Result<Vec<String>>;
 }
 
 /// Rewrites a query in place. Errors: 42703, 42702 for columns that do not occur exactly once on
 /// each side.
-pub(crate) fn settle(query: &mut Query, tables: &dyn Tables) -> Result<()> {
+pub fn settle(query: &mut Query, tables: &dyn Tables) -> Result<()> {
     if !merges(query) && !names_rows(query) {
         return Ok(());
     }
@@ -323,7 +323,7 @@ impl Settle<'_> {
         if let TableFactor::NestedJoin { table_with_joins, alias: alias @ Some(_) } = factor
             && joins_merge(table_with_joins)
         {
-            let mut query = halcyon_sql::parse::parse_query("SELECT * FROM t")?;
+            let mut query = crate::parse::parse_query("SELECT * FROM t")?;
             if let SetExpr::Select(select) = query.body.as_mut() {
                 select.from = vec![table_with_joins.as_ref().clone()];
             }
