@@ -53,7 +53,9 @@ fn functions_of_arguments() -> String {
 }
 
 fn functions_by_value() -> String {
-    let row = |(name, takes, purpose)| format!("| `{name}` | {takes} | {purpose} |\n");
+    let row = |(name, takes, purpose): (&str, String, &str)| {
+        format!("| `{}` | {takes} | {purpose} |\n", name.replace('|', "\\|"))
+    };
     by_value::shown().map(row).collect()
 }
 
