@@ -14,9 +14,10 @@ use datafusion::sql::sqlparser::ast::Expr;
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
-use halcyon_base::interrupt::watching;
+use halcyon_base::interrupt::{self, watching};
 
 use crate::error::{Result, SqlError, SqlState};
+use crate::quick;
 pub use crate::stack::with_stack;
 use crate::stack::with_stack_for_tokens;
 use crate::syntax::{self, Lines, Statement, from_tokenizer, too_deep};
@@ -35,6 +36,31 @@ pub struct Parsed<'a> {
 
 /// Parses a text of any number of statements.
 pub fn parse(text: &str) -> Result<Vec<Parsed<'_>>> {
+    // A statement that is to end is left to the SQL parser, which ends.
+    match quick::statement(text).filter(|_| !interrupt::is_pending()) {
+        Some((statement, place)) => {
+            let offset = u32::try_from(place.start).expect("the text is short");
+            let statement = Statement::Sql(Box::new(statement));
+            let parsed = vec![Parsed { statement, text: &text[place], offset }];
+            debug_assert!(is_that_of_the_parser(text, &parsed), "{text}");
+            Ok(parsed)
+        }
+        None => parse_tokens(text),
+    }
+}
+
+/// Whether the SQL parser reads what was read quickly; also if the statement is to end, so that the SQL
+/// parser reads nothing.
+fn is_that_of_the_parser(text: &str, quick: &[Parsed<'_>]) -> bool {
+    match parse_tokens(text) {
+        // Places in the text are seen only so.
+        Ok(slow) => format!("{slow:?}") == format!("{quick:?}"),
+        Err(_) => interrupt::is_pending(),
+    }
+}
+
+/// Parses a text of any number of statements by the SQL parser.
+pub(crate) fn parse_tokens(text: &str) -> Result<Vec<Parsed<'_>>> {
     let mut tokens = Vec::new();
     Tokenizer::new(&PostgreSqlDialect {}, text)
         .tokenize_with_location_into_buf(&mut tokens)
