@@ -13,6 +13,7 @@ use halcyon_base::rng::Rng;
 use halcyon_catalog::session_vars::SessionVars;
 use halcyon_catalog::{Catalog, Column, Index, IndexColumn, Partitioning, Relation, Table};
 use halcyon_exec::analytic::AnalyticalPlan;
+use halcyon_exec::point::short::ShortQuery;
 use halcyon_exec::point::{PointPlan, Scratch};
 use halcyon_plan::bind::Binder;
 use halcyon_plan::engine::DataFusion;
@@ -30,9 +31,10 @@ mod counting;
 
 use counting::allocations_of;
 
-/// A query with both ways of optimising it.
+/// A query with all ways of planning it.
 struct Bound {
     plan: LogicalPlan,
+    short: Option<PointPlan>,
     brief: Option<LogicalPlan>,
     params: Vec<SqlType>,
 }
@@ -161,9 +163,10 @@ impl World {
         let parsed = parse::parse(text)?.remove(0);
         let Some(query) = parsed.statement.into_query() else { panic!("{text} is no query") };
         let binder = self.binder();
-        let bound = binder.query_with(&query, None, &[], text)?;
+        let short = ShortQuery::of(&binder, &query, &[]).map(|short| short.plan);
+        let bound = binder.query_with(*query, None, &[], text)?;
         let brief = binder.optimize_briefly(&bound.plan)?;
-        Ok(Bound { brief, plan: binder.optimize(bound.plan)?, params: bound.params })
+        Ok(Bound { short, brief, plan: binder.optimize(bound.plan)?, params: bound.params })
     }
 
     fn env<'a>(&'a self, params: &'a [Value], cancel: &'a CancelToken) -> Env<'a> {
@@ -212,15 +215,16 @@ impl World {
     fn same(&self, text: &str, params: &[Value]) -> Option<String> {
         let bound = self.bind(text).unwrap_or_else(|error| panic!("{text}: {error}"));
         let plan = PointPlan::compile(&bound.plan)?;
-        if let Some(brief) = bound.brief.as_ref().and_then(PointPlan::compile) {
-            let (short, long) = (self.point(&brief, params), self.point(&plan, params));
+        let brief = bound.brief.as_ref().and_then(PointPlan::compile);
+        for quick in bound.short.iter().chain(&brief) {
+            let (short, long) = (self.point(quick, params), self.point(&plan, params));
             match (short, long) {
                 (Ok(mut short), Ok(mut long)) => {
                     if !text.contains("ORDER BY") {
                         short.sort();
                         long.sort();
                     }
-                    assert_eq!(short, long, "{text}\n{params:?}\n{}", brief.explain());
+                    assert_eq!(short, long, "{text}\n{params:?}\n{}", quick.explain());
                 }
                 (Err(short), Err(long)) => assert_eq!(short.state(), long.state(), "{text}"),
                 (short, long) => panic!("{text}\nshort: {short:?}\nlong: {long:?}"),
@@ -660,6 +664,40 @@ const TPCC: &[(&str, &str)] = &[
 ];
 
 #[test]
+fn what_needs_no_optimizer_goes_the_short_way() {
+    let world = tpcc(1);
+    let is_short = |text: &str| world.bind(text).expect(text).short.is_some();
+    for text in [
+        "SELECT w_tax FROM warehouse WHERE w_id = 3",
+        "SELECT * FROM public.warehouse WHERE w_id = $1",
+        "SELECT w.\"w_tax\" AS \"tax\", (w_id) FROM \"warehouse\" w WHERE (w.w_id = 3 AND w_name > 'x')",
+        "SELECT d_id, d_next_o_id + 1 AS next FROM district WHERE d_w_id = 1 AND d_id IN (1, $1, 3)",
+        "SELECT d_id FROM district WHERE d_w_id = 1 AND d_id BETWEEN 1 AND 3 ORDER BY d_id DESC LIMIT $1",
+        "SELECT d_id FROM district WHERE d_w_id = 1 AND (d_tax IS NOT NULL OR d_id = 2) ORDER BY d_next_o_id, d_id",
+        "SELECT d_id FROM district WHERE d_w_id = 1 AND d_id = 2 FOR UPDATE",
+        "SELECT count(*), max(d_next_o_id), count(DISTINCT d_tax) FROM district WHERE d_w_id = 1",
+    ] {
+        assert!(is_short(text), "{text}");
+    }
+    for text in [
+        "SELECT upper(w_name) FROM warehouse WHERE w_id = 3",
+        "SELECT w_tax, w_tax FROM warehouse WHERE w_id = 3 ORDER BY w_tax",
+        "SELECT *, w_tax FROM warehouse WHERE w_id = 3",
+        "SELECT w_tax FROM warehouse WHERE w_id = 3.5",
+        "SELECT w_tax FROM warehouse WHERE w_id = 3 AND NULL",
+        "SELECT w_id FROM warehouse WHERE w_id = (SELECT 1)",
+        "SELECT DISTINCT w_id FROM warehouse WHERE w_id = 3",
+        "SELECT w_id, count(*) FROM warehouse WHERE w_id = 3 GROUP BY w_id",
+        "SELECT w_id FROM warehouse, district WHERE w_id = 3 AND d_id = 1",
+        "SELECT 1",
+        // Every warehouse would have to be read.
+        "SELECT w_id FROM warehouse WHERE w_tax IS NULL",
+    ] {
+        assert!(!is_short(text), "{text}");
+    }
+}
+
+#[test]
 fn every_query_of_tpcc_is_a_point_plan_that_locks_one_partition() {
     for partitions in [1, 4] {
         let world = tpcc(partitions);
@@ -668,7 +706,11 @@ fn every_query_of_tpcc_is_a_point_plan_that_locks_one_partition() {
             let Some(plan) = PointPlan::compile(&bound.plan) else {
                 panic!("no point plan for {text}:\n{}", bound.plan.display_indent());
             };
-            // None of them needs the whole optimizer.
+            // Neither of them needs the whole optimizer, nor those over one table any.
+            let tables = text.split(" FROM ").nth(1).and_then(|rest| rest.split(" WHERE ").next());
+            let is_joined =
+                tables.is_none_or(|tables| tables.contains(", ") || tables.contains("JOIN"));
+            assert_eq!(bound.short.is_none(), is_joined, "{text}");
             let brief = bound.brief.as_ref().and_then(PointPlan::compile).expect(text);
             let explained = brief.explain();
             assert!(explained.contains(expected), "{text} is not by {expected}:\n{explained}");

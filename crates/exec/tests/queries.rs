@@ -170,7 +170,8 @@ impl World {
         let parsed = parse::parse(text)?.pop().expect("a statement");
         let Some(query) = parsed.statement.into_query() else { panic!("not a query: {text}") };
         let binder = Binder::new(&self.catalog, &self.session, &self.df);
-        let bound = parse::with_stack(|| binder.query_with(&query, None, &[], parsed.text))?;
+        let bound =
+            parse::with_stack(|| binder.query_with(*query.clone(), None, &[], parsed.text))?;
         let plan = binder.optimize(bound.plan)?;
         Ok((AnalyticalPlan::new(plan, &self.df), bound.params))
     }

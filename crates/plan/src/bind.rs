@@ -46,6 +46,7 @@ use halcyon_catalog::{Catalog, Privilege, Relation, Table, View, temporary};
 use halcyon_sql::diagnose::{external, nearest, sql_error};
 use halcyon_sql::dialect;
 use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::identifier::fold;
 use halcyon_sql::many_rows::repeats_rows;
 use halcyon_sql::merged_columns::{self, Tables};
 use halcyon_sql::parse::{parse_query, with_stack};
@@ -111,7 +112,7 @@ impl<'a> Binder<'a> {
 impl Binder<'_> {
     /// Binds a query without parameters: PostgreSQL's meaning, nothing optimised.
     pub fn query(&self, query: &ast::Query) -> Result<LogicalPlan> {
-        Ok(self.query_with(query, None, &[], "")?.plan)
+        Ok(self.query_with(query.clone(), None, &[], "")?.plan)
     }
 
     /// Runs a piece of planning and counts its time for a phase.
@@ -146,13 +147,12 @@ impl Binder<'_> {
     /// errors. `expose_row_ids`: the table that gets the column `_rowid`.
     pub fn query_with(
         &self,
-        query: &ast::Query,
+        mut query: ast::Query,
         expose_row_ids: Option<TableId>,
         param_types: &[Option<SqlType>],
         text: &str,
     ) -> Result<BoundQuery> {
         self.df.count_planning();
-        let mut query = query.clone();
         let placeholders = semantics::placeholder_count(&query);
         with_stack(|| {
             let locks_rows = !query.locks.is_empty();
@@ -260,6 +260,20 @@ impl Binder<'_> {
         self.find_relation(name)?.ok_or_else(|| self.no_relation(name))
     }
 
+    /// The table that a name with or without a schema stands for; `None`: something else, or nothing.
+    pub fn table_named(&self, name: &ast::ObjectName) -> Option<&Arc<Table>> {
+        let part = |part: &ast::ObjectNamePart| part.as_ident().map(fold);
+        let (found, _) = match name.0.as_slice() {
+            [table] => self.look_up(None, &part(table)?)?,
+            [schema, table] => self.look_up(Some(&part(schema)?), &part(table)?)?,
+            _ => return None,
+        };
+        match found {
+            Relation::Table(table) => Some(table),
+            _ => None,
+        }
+    }
+
     fn find_relation(&self, name: &TableReference) -> Result<Option<(&Relation, &str)>> {
         if let TableReference::Full { catalog, .. } = name
             && catalog.as_ref() != self.session.database
@@ -268,15 +282,19 @@ impl Binder<'_> {
                 "a reference to another database (\"{name}\")"
             )));
         }
-        let schemas: Vec<&str> = match name.schema() {
-            Some(schema) => vec![temporary::meant(schema, &self.session.search_path)],
-            None => self.search_path().collect(),
-        };
-        let found = schemas.into_iter().find_map(|schema| {
+        Ok(self.look_up(name.schema(), name.table()))
+    }
+
+    /// What stands under a name in this schema, or else in the first schema of the search path that has it.
+    fn look_up(&self, schema: Option<&str>, name: &str) -> Option<(&Relation, &str)> {
+        let within = |schema: &str| {
             let schema = self.catalog.schemas.get(schema)?;
-            Some((schema.relations.get(name.table())?, schema.name.as_str()))
-        });
-        Ok(found)
+            Some((schema.relations.get(name)?, schema.name.as_str()))
+        };
+        match schema {
+            Some(schema) => within(temporary::meant(schema, &self.session.search_path)),
+            None => self.search_path().find_map(within),
+        }
     }
 
     /// Schemas in which unqualified names are looked up; `"$user"` is replaced.

@@ -8,6 +8,9 @@
 //! expressions are *settled* (columns, constants, parameters, comparisons, arithmetic), there is nothing to
 //! optimise but the columns that nobody reads: [`optimized`].
 //!
+//! Statements that need even less than this are planned without DataFusion (`exec/src/point/short`), and are
+//! compared with what comes out here.
+//!
 //! Invariant, checked by an assertion wherever tests bind a statement: [`meaning`] gives what
 //! [`crate::semantics::analyze`] does. Whatever has an error or is in doubt goes the long way.
 
@@ -17,7 +20,7 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, Result};
-use datafusion::logical_expr::expr::Cast;
+use datafusion::logical_expr::expr::{Between, Cast, InList};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::split_conjunction_owned;
 use datafusion::logical_expr::{
@@ -76,6 +79,10 @@ impl Passes<'_> {
             }
             LogicalPlan::Projection(projection) if !is_seen => {
                 let computes = !projection.expr.iter().all(is_column);
+                // The long way leaves the fields above as they were before arithmetic was checked.
+                if !computes && is_computed(&projection.input) {
+                    return None;
+                }
                 let input = self.node(&projection.input, computes)?;
                 let names = NamePreserver::new_for_projection();
                 let exprs = projection.expr.iter().map(|expr| {
@@ -131,6 +138,16 @@ impl Passes<'_> {
         let expr = expr.rewrite(&mut TypeCoercionRewriter::new(schema)).data()?;
         let expr = expr.transform_up(|expr| semantics::cast(expr, schema, self.zone)).data()?;
         expr.transform_up(|expr| semantics::finished(expr, schema)).data().map(Some)
+    }
+}
+
+/// Whether expressions within a plan compute something.
+fn is_computed(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Projection(projection) => !projection.expr.iter().all(is_column),
+        LogicalPlan::Sort(sort) => is_computed(&sort.input),
+        LogicalPlan::Limit(limit) => is_computed(&limit.input),
+        _ => false,
     }
 }
 
@@ -257,6 +274,15 @@ fn converted(expr: Expr) -> Transformed<Expr> {
     Transformed::no(expr)
 }
 
+/// Whether an expression is a constant or parameter of a column's type, and not NULL.
+fn is_bound_of(bound: &Expr, column: &Expr, schema: &DFSchema) -> bool {
+    let is_constant = match bound {
+        Expr::Literal(value, _) => !value.is_null(),
+        bound => matches!(bound, Expr::Placeholder(_)),
+    };
+    is_constant && bound.get_type(schema).ok() == column.get_type(schema).ok()
+}
+
 fn is_settled(expr: &Expr, schema: &DFSchema) -> bool {
     let mut settled = true;
     let walked = expr.apply(|part| {
@@ -287,6 +313,12 @@ fn is_settled(expr: &Expr, schema: &DFSchema) -> bool {
                 };
                 let folds = constant(left) && constant(right);
                 is_settled && !folds && !null(left) && !null(right)
+            }
+            Expr::InList(InList { expr, list, .. }) => {
+                is_column(expr) && list.iter().all(|item| is_bound_of(item, expr, schema))
+            }
+            Expr::Between(Between { expr, negated: false, low, high }) => {
+                is_column(expr) && is_bound_of(low, expr, schema) && is_bound_of(high, expr, schema)
             }
             _ => false,
         };

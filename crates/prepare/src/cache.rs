@@ -20,17 +20,15 @@ use std::time::Instant;
 use datafusion::common::hash_utils::RandomState;
 use parking_lot::RwLock;
 
-use crate::early::EarlyLocks;
-use crate::plan::{Plan, Prepared};
-use crate::prepare::prepare;
+use crate::plan::Prepared;
+use crate::prepare::{nothing, prepare};
 use crate::shapes::{MissReason, ShapePlan, Way};
-use crate::stretch::Stretch;
 use halcyon_base::duty;
 use halcyon_base::memory::{self, AccountId};
 use halcyon_catalog::session_vars::SessionVars;
 use halcyon_plan::bind::Binder;
 use halcyon_plan::interrupts::under;
-use halcyon_plan::phases::{Phase, PhaseClock, PlanningTimes};
+use halcyon_plan::phases::{Phase, PhaseClock};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::parse;
 use halcyon_sql::shape::Shape;
@@ -267,46 +265,36 @@ fn plan_shape(
     ShapePlan::new(Arc::new(prepared), shape, first)
 }
 
-/// Parses and plans a text, with as much stack as that takes, until the binder's token ends it. A thread on
-/// duty is relieved if the text is long; otherwise the binder relieves it once it finds that planning will
-/// last.
+/// Parses and plans a text until the binder's token ends it. A thread on duty is relieved if the text is long;
+/// otherwise the binder relieves it once it finds that planning will last.
 fn bind_one(text: &str, types: &[Option<SqlType>], binder: &Binder<'_>) -> Result<Prepared> {
-    let bind = || with_stack_for(text.len(), || plan_one(text, types, binder));
+    let bind = || plan_one(text, types, binder);
     duty::relieved_if(text.len() > SHORT_TEXT_BYTES, || match binder.cancel {
         Some(cancel) => under(cancel, bind),
         None => bind(),
     })
 }
 
+/// Parses and plans a text. An everyday text needs no stack, unless its planning asks for some; others get as
+/// much as they take.
 fn plan_one(text: &str, types: &[Option<SqlType>], binder: &Binder<'_>) -> Result<Prepared> {
     let (began, clock) = (Instant::now(), PhaseClock::default());
-    let mut parsed = clock.time(Phase::Parse, || parse::parse(text))?;
-    if parsed.len() > 1 {
-        return Err(SqlError::new(
-            SqlState::SYNTAX_ERROR,
-            "cannot insert multiple commands into a prepared statement",
-        ));
-    }
-    let mut prepared = match parsed.pop() {
-        None => Prepared {
-            text: text.into(),
-            catalog_version: binder.catalog.version,
-            role: binder.session.user.as_str().into(),
-            plan: Plan::Empty,
-            params: Vec::new(),
-            arrays: Vec::new(),
-            columns: Arc::from([]),
-            tag: "",
-            shareable: true,
-            locks_rows: false,
-            planning: PlanningTimes::default(),
-            stretch: Stretch::default(),
-            early: EarlyLocks::default(),
-        },
-        Some(parsed) => {
-            let binder = Binder { clock: Some(&clock), ..*binder };
-            prepare(&binder, parsed, types)?
-        }
+    let binder = Binder { clock: Some(&clock), ..*binder };
+    let mut prepared = match clock.time(Phase::Parse, || parse::parse_everyday(text)) {
+        Some(parsed) => prepare(&binder, parsed, types)?,
+        None => with_stack_for(text.len(), || {
+            let mut parsed = clock.time(Phase::Parse, || parse::parse_tokens(text))?;
+            if parsed.len() > 1 {
+                return Err(SqlError::new(
+                    SqlState::SYNTAX_ERROR,
+                    "cannot insert multiple commands into a prepared statement",
+                ));
+            }
+            match parsed.pop() {
+                Some(parsed) => prepare(&binder, parsed, types),
+                None => Ok(nothing(text, &binder)),
+            }
+        })?,
     };
     prepared.planning = clock.times(began.elapsed());
     Ok(prepared)

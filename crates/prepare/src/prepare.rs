@@ -15,12 +15,14 @@ use halcyon_exec::copy::{self, ParsedCopy};
 use halcyon_exec::dml::compound::{self, Last};
 use halcyon_exec::dml::{self, Write, merge};
 use halcyon_exec::executor::Executor;
-use halcyon_plan::bind::{Binder, result_columns};
+use halcyon_exec::point::short::ShortQuery;
+use halcyon_plan::bind::{Binder, BoundQuery, result_columns};
 use halcyon_plan::phases::PlanningTimes;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::parts;
 use halcyon_sql::parse::{Parsed, parse_query};
 use halcyon_sql::rows::ResultColumn;
+use halcyon_sql::stack::with_stack_for;
 use halcyon_sql::syntax::{DeclareCursor, Explained, Statement, ViewStatement};
 use halcyon_sql::types::SqlType;
 use halcyon_sql::utility::{self, Utility};
@@ -36,10 +38,24 @@ pub fn prepare(
     StatementBinder(binder).bind(parsed, param_types)
 }
 
+/// What an empty text is.
+pub(crate) fn nothing(text: &str, binder: &Binder<'_>) -> Prepared {
+    StatementBinder(binder).prepared(text, Plan::Empty, "")
+}
+
 /// Types of parameters, and which of them stand for arrays of which type (numbers from 1).
 type ParameterTypes = (Vec<SqlType>, Vec<(usize, SqlType)>);
 
 struct StatementBinder<'a>(&'a Binder<'a>);
+
+/// A query that was planned, in one way or another.
+struct Selected {
+    executor: Executor,
+    columns: Arc<[ResultColumn]>,
+    params: Vec<SqlType>,
+    arrays: Vec<(usize, SqlType)>,
+    shareable: bool,
+}
 
 impl StatementBinder<'_> {
     fn bind(&self, parsed: Parsed<'_>, param_types: &[Option<SqlType>]) -> Result<Prepared> {
@@ -168,7 +184,12 @@ impl StatementBinder<'_> {
         text: &str,
         param_types: &[Option<SqlType>],
     ) -> Result<Prepared> {
-        Ok(self.bound(dml::bind(self.0, write, with, text, param_types)?, text))
+        let bind = || dml::bind(self.0, write, with, text, param_types);
+        let write = match dml::is_into_plain_table(self.0, write) {
+            true => bind(),
+            false => with_stack_for(text.len(), bind),
+        }?;
+        Ok(self.bound(write, text))
     }
 
     /// A statement whose WITH has entries that run by themselves.
@@ -242,33 +263,80 @@ impl StatementBinder<'_> {
         text: &str,
         types: &[Option<SqlType>],
     ) -> Result<Prepared> {
-        let Binder { catalog, session, system, point_plans, .. } = self.0;
-        let statement = ast::Statement::Query(Box::new(query.clone()));
-        let rewritten = system.rewrite(statement, catalog, session);
-        let ast::Statement::Query(query) = rewritten else {
-            return Err(SqlError::unsupported("this form of query"));
+        let short = match self.0.point_plans {
+            true => ShortQuery::of(self.0, query, types),
+            false => None,
         };
-        let bound = self.0.query_with(&query, None, types, text)?;
-        let columns = result_columns(&bound.plan);
+        let selected = match short {
+            Some(short) => {
+                debug_assert!(self.is_long_way(&short, query, text, types), "the long way fails");
+                self.0.df.count_planning();
+                let (params, arrays) = (short.params(), Vec::new());
+                let (executor, columns) = (Executor::Point(Box::new(short.plan)), short.columns);
+                Selected { executor, columns, params, arrays, shareable: true }
+            }
+            None => with_stack_for(text.len(), || self.select_long(query, text, types))?,
+        };
         let locks_rows = !query.locks.is_empty();
-        let plan = match Executor::choose(bound.plan, self.0, *point_plans)? {
+        let plan = match selected.executor {
             Executor::Point(plan) => Plan::Point(*plan),
             Executor::Analytical(plan) => Plan::Analytical(plan.locking_rows(locks_rows)),
         };
-        let shareable = bound.shareable;
         let is_short = matches!(&plan, Plan::Point(plan) if plan.is_unique_lookup());
-        let prepared = self.prepared(text, plan, "SELECT");
-        let (params, arrays) = (bound.params, bound.arrays);
-        let mut prepared = prepared;
-        prepared.params = params;
-        prepared.arrays = arrays;
-        prepared.columns = columns;
-        prepared.shareable = shareable;
+        let mut prepared = self.prepared(text, plan, "SELECT");
+        prepared.params = selected.params;
+        prepared.arrays = selected.arrays;
+        prepared.columns = selected.columns;
+        prepared.shareable = selected.shareable;
         prepared.locks_rows = locks_rows;
         if is_short {
             prepared.stretch = Stretch::short();
         }
         Ok(prepared)
+    }
+
+    /// Plans a query that needs an optimizer, or has an error.
+    fn select_long(
+        &self,
+        query: &ast::Query,
+        text: &str,
+        types: &[Option<SqlType>],
+    ) -> Result<Selected> {
+        let statement = ast::Statement::Query(Box::new(query.clone()));
+        let rewritten = self.0.system.rewrite(statement, self.0.catalog, self.0.session);
+        let ast::Statement::Query(query) = rewritten else {
+            return Err(SqlError::unsupported("this form of query"));
+        };
+        let bound = self.0.query_with(*query, None, types, text)?;
+        let columns = result_columns(&bound.plan);
+        let executor = Executor::choose(bound.plan, self.0, self.0.point_plans)?;
+        let BoundQuery { params, arrays, shareable, .. } = bound;
+        Ok(Selected { executor, columns, params, arrays, shareable })
+    }
+
+    /// Whether the long way finds what the short one has found, which must differ in nothing; also if the
+    /// statement is to end, so that the long way finds nothing.
+    fn is_long_way(
+        &self,
+        short: &ShortQuery,
+        query: &ast::Query,
+        text: &str,
+        types: &[Option<SqlType>],
+    ) -> bool {
+        match self.select_long(query, text, types) {
+            Ok(Selected {
+                executor: Executor::Point(plan),
+                columns,
+                params,
+                arrays,
+                shareable,
+            }) => {
+                short.assert_same(&plan, &columns, &params);
+                arrays.is_empty() && shareable
+            }
+            Ok(_) => false,
+            Err(_) => SqlError::unless_interrupted().is_err(),
+        }
     }
 
     fn prepared(&self, text: &str, plan: Plan, tag: &'static str) -> Prepared {

@@ -38,6 +38,11 @@ pub fn shown_name(name: &str) -> &str {
     name.split(TAIL).next().unwrap_or(name)
 }
 
+/// The name under which DataFusion knows the column that repeats a name as the `number`th in its list.
+pub fn repeated_name(name: &str, number: usize) -> String {
+    format!("{name}{TAIL}{number}")
+}
+
 /// Rewrites a query in place. Errors: 0A000 for clauses that nobody offers.
 pub fn rewrite_query(query: &mut Query) -> Result<()> {
     finish(VisitMut::visit(query, &mut Rewrite { level: 0 }))
@@ -383,7 +388,7 @@ fn name_items(items: &mut [SelectItem]) {
             return name;
         }
         repeats += 1;
-        format!("{name}{TAIL}{repeats}")
+        repeated_name(&name, repeats)
     };
     for item in items {
         match item {

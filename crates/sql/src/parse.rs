@@ -36,31 +36,38 @@ pub struct Parsed<'a> {
 
 /// Parses a text of any number of statements.
 pub fn parse(text: &str) -> Result<Vec<Parsed<'_>>> {
-    // A statement that is to end is left to the SQL parser, which ends.
-    match quick::statement(text).filter(|_| !interrupt::is_pending()) {
-        Some((statement, place)) => {
-            let offset = u32::try_from(place.start).expect("the text is short");
-            let statement = Statement::Sql(Box::new(statement));
-            let parsed = vec![Parsed { statement, text: &text[place], offset }];
-            debug_assert!(is_that_of_the_parser(text, &parsed), "{text}");
-            Ok(parsed)
-        }
+    match parse_everyday(text) {
+        Some(parsed) => Ok(vec![parsed]),
         None => parse_tokens(text),
     }
 }
 
+/// The statement of an everyday text; `None` if the text is none, or is to be left to [`parse`].
+///
+/// No stack is needed, neither here nor to walk, copy or drop the tree.
+pub fn parse_everyday(text: &str) -> Option<Parsed<'_>> {
+    // A statement that is to end is left to the SQL parser, which ends.
+    let (statement, place) = quick::statement(text).filter(|_| !interrupt::is_pending())?;
+    let offset = u32::try_from(place.start).expect("the text is short");
+    let statement = Statement::Sql(Box::new(statement));
+    let parsed = Parsed { statement, text: &text[place], offset };
+    debug_assert!(is_that_of_the_parser(text, &parsed), "{text}");
+    Some(parsed)
+}
+
 /// Whether the SQL parser reads what was read quickly; also if the statement is to end, so that the SQL
 /// parser reads nothing.
-fn is_that_of_the_parser(text: &str, quick: &[Parsed<'_>]) -> bool {
-    match parse_tokens(text) {
+fn is_that_of_the_parser(text: &str, quick: &Parsed<'_>) -> bool {
+    match parse_tokens(text).as_deref() {
         // Places in the text are seen only so.
-        Ok(slow) => format!("{slow:?}") == format!("{quick:?}"),
+        Ok([slow]) => format!("{slow:?}") == format!("{quick:?}"),
+        Ok(_) => false,
         Err(_) => interrupt::is_pending(),
     }
 }
 
-/// Parses a text of any number of statements by the SQL parser.
-pub(crate) fn parse_tokens(text: &str) -> Result<Vec<Parsed<'_>>> {
+/// Parses a text of any number of statements as [`parse`] does, always by the SQL parser.
+pub fn parse_tokens(text: &str) -> Result<Vec<Parsed<'_>>> {
     let mut tokens = Vec::new();
     Tokenizer::new(&PostgreSqlDialect {}, text)
         .tokenize_with_location_into_buf(&mut tokens)

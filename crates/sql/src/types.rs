@@ -47,6 +47,11 @@ pub const PG_TYPE_KEY: &str = "pg.type";
 pub const OID_ALIAS_KEY: &str = "pg.oid_alias";
 
 impl SqlType {
+    /// Whether values are documents.
+    pub fn is_document(self) -> bool {
+        matches!(self, SqlType::Json | SqlType::Jsonb)
+    }
+
     /// How values lie in a segment.
     pub fn storage(self) -> Type {
         match self {

@@ -7,10 +7,10 @@ use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::parts;
 
 /// Assignments of SET, column by column; `(a, b) = (1, 2)` is taken apart.
-pub(super) fn assignments(
+pub(super) fn assignments<'q>(
     table: &Table,
-    assignments: &[ast::Assignment],
-) -> Result<Vec<(u16, Expr)>> {
+    assignments: &'q [ast::Assignment],
+) -> Result<Vec<(u16, &'q Expr)>> {
     let mut found = Vec::new();
     let column = |name: &ObjectName| -> Result<u16> {
         table.require_column(&parts(name)?.pop().unwrap_or_default())
@@ -18,15 +18,15 @@ pub(super) fn assignments(
     for assignment in assignments {
         match &assignment.target {
             AssignmentTarget::ColumnName(name) => {
-                found.push((column(name)?, assignment.value.clone()));
+                found.push((column(name)?, &assignment.value));
             }
             AssignmentTarget::Tuple(names) => {
                 let values = match &assignment.value {
-                    Expr::Tuple(values) => values.clone(),
+                    Expr::Tuple(values) => values.as_slice(),
                     Expr::Function(call) if call.name.to_string().eq_ignore_ascii_case("row") => {
                         return Err(SqlError::unsupported("ROW in SET").hint("Leave ROW away."));
                     }
-                    Expr::Nested(value) if names.len() == 1 => vec![(**value).clone()],
+                    Expr::Nested(value) if names.len() == 1 => std::slice::from_ref(value.as_ref()),
                     _ => {
                         return Err(SqlError::unsupported("SET of several columns by a subquery")
                             .hint("Set each column by a subquery of its own."));

@@ -236,7 +236,7 @@ pub fn bind(
     let (columns, tag) = match last {
         Last::Query(query) => {
             let query = Query { with: plain, ..query.clone() };
-            (binding.read("", &binding.rewritten(query)?)?, "SELECT")
+            (binding.read("", binding.rewritten(query)?)?, "SELECT")
         }
         Last::Write(write) => binding.write("", write, plain.as_ref())?,
         Last::Merge(_) => unreachable!("MERGE has a way of its own"),
@@ -335,7 +335,7 @@ impl<'a> Binding<'a> {
                 Some(write) => self.write(&name, write, own.as_ref())?.0,
                 None => {
                     let query = Query { with: own, ..(*cte.query).clone() };
-                    self.read(&name, &query)?
+                    self.read(&name, query)?
                 }
             };
             match columns.is_empty() {
@@ -348,7 +348,7 @@ impl<'a> Binding<'a> {
     }
 
     /// Binds a query for its errors alone.
-    pub fn validate(&self, query: &Query) -> Result<()> {
+    pub fn validate(&self, query: Query) -> Result<()> {
         self.within().query_with(query, None, &self.params, self.text).map(|_| ())
     }
 
@@ -373,18 +373,18 @@ impl<'a> Binding<'a> {
     }
 
     /// Adds a part that reads; its columns.
-    fn read(&mut self, name: &str, query: &Query) -> Result<Arc<[ResultColumn]>> {
+    fn read(&mut self, name: &str, query: Query) -> Result<Arc<[ResultColumn]>> {
+        let asked = super::parameters(&query);
+        let mode = if query.locks.is_empty() { Mode::Shared } else { Mode::Exclusive };
         let binder = self.within();
         let bound = binder.query_with(query, None, &self.params, self.text)?;
         let columns = result_columns(&bound.plan);
         let source = QuerySource::new(bound.plan, &binder)?;
-        let asked = super::parameters(query);
         for (at, found) in bound.params.iter().enumerate().filter(|(at, _)| asked.contains(at)) {
             self.params[at].get_or_insert(*found);
         }
         self.arrays.extend(bound.arrays);
         self.shareable &= bound.shareable;
-        let mode = if query.locks.is_empty() { Mode::Shared } else { Mode::Exclusive };
         let inputs = self.inputs(source.tables(), |_| mode);
         self.add(name, Action::Read(source, columns.len()), inputs);
         Ok(columns)

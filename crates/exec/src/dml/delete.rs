@@ -5,8 +5,9 @@ use std::sync::Arc;
 use datafusion::sql::sqlparser::ast::{self, FromTable};
 
 use super::effects::{Changed, Effects};
-use super::query::{self, QuerySource};
+use super::query::QuerySource;
 use super::returning::{self, Returning};
+use super::rows::{self, BoundRows, Rows};
 use super::target::Target;
 use super::walk::each_target_row;
 use super::{RowValues, Scope, WriteContext, owned};
@@ -45,23 +46,23 @@ pub(super) fn bind(
     let (table, alias) = super::target_factor(&binder, target, "delete from")?;
     binder.catalog.require_on_table(&binder.session.user, &table, Privilege::Delete)?;
     let using = delete.using.as_deref().unwrap_or(&[]);
-    let mut items = vec![super::row_id_item(&alias)];
-    if delete.returning.is_some() {
-        items.extend(super::all_of(using)?);
-    }
-    let mut query = super::select(items);
-    super::set_from(scope, &mut query, (target, &table), using, delete.selection.as_ref());
-    let (source, found, plan) = query::bind(scope, &query, Some(table.id))?;
-    super::require_reading(&binder, &table, &alias, &plan)?;
-    let extra = 1..found.len();
-    let others = super::extra_fields(&plan, extra.clone());
-    let schema = returning::row_schema(&table, &alias, &others)?;
-    let (returning, result) = returning::bind(scope, &table, delete.returning.as_deref(), &schema)?;
+    let rows = Rows {
+        table: &table,
+        alias: &alias,
+        target,
+        others: using,
+        condition: delete.selection.as_ref(),
+        values: Vec::new(),
+        shows_others: delete.returning.is_some(),
+    };
+    let BoundRows { source, columns, others, extra } = rows::bind(scope, &rows)?;
+    let returned = delete.returning.as_deref();
+    let (returning, result) = returning::bind(scope, &table, &alias, &others, returned)?;
     // Deleting breaks no NOT NULL, CHECK or reference of the row itself.
     let target = Target::bind(scope, &table, Some(&[]))?;
     let effects = Effects::bind(scope, target, true, &[])?;
     let joined = !using.is_empty();
-    Ok((Delete { effects, source, width: found.len(), returning, extra, joined }, result))
+    Ok((Delete { effects, source, width: columns.len(), returning, extra, joined }, result))
 }
 
 impl Delete {

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use datafusion::common::TableReference;
+use datafusion::common::{DFSchema, TableReference};
 use datafusion::sql::sqlparser::ast::{
     self, ConflictTarget, Expr, ObjectName, OnConflictAction, OnInsert, SelectItem, SetExpr,
     TableObject,
@@ -18,13 +18,13 @@ use super::effects::{Changed, Effects};
 use super::generated::with_generated;
 use super::query::{self, QuerySource};
 use super::returning::{self, Returning};
-use super::source::{self, Cell};
+use super::source::{self, Cell, Convert};
 use super::target::{LateRow, Target};
 use super::{RowValues, Scope, WriteContext, owned};
 use crate::derived;
-use crate::point::Scratch;
+use crate::point::{Scratch, short};
 use crate::scratch::WriteScratch;
-use halcyon_catalog::{Index, Privilege, Table};
+use halcyon_catalog::{Column, Index, Privilege, Table};
 use halcyon_plan::bind::Binder;
 use halcyon_plan::env::{Env, Need};
 use halcyon_plan::scalar::Program;
@@ -118,8 +118,8 @@ pub(super) fn bind(
         Some(OnConflict { update: Some(update), .. }) => update.written.clone(),
         _ => Vec::new(),
     };
-    let schema = returning::row_schema(&table, &alias, &[])?;
-    let (returning, result) = returning::bind(scope, &table, insert.returning.as_deref(), &schema)?;
+    let returned = insert.returning.as_deref();
+    let (returning, result) = returning::bind(scope, &table, &alias, &[], returned)?;
     let plain = on_conflict.is_none() && returning.is_none();
     let bulk = match &source {
         Some(QuerySource::Analytical(_)) if from_query && plain && !target.has_references() => {
@@ -213,7 +213,7 @@ fn bind_values(
         return Ok((None, rows));
     }
     let query = super::select(computed.into_iter().map(SelectItem::UnnamedExpr).collect());
-    let (source, found, plan) = query::bind(scope, &query, None)?;
+    let (source, found, plan) = query::bind(scope, query, None)?;
     for (at, (row, column)) in places.into_iter().enumerate() {
         let definition = &table.columns[column as usize];
         let null = plan.schema().field(at).data_type().is_null();
@@ -280,7 +280,7 @@ fn bind_query(
     insert: &ast::Insert,
 ) -> Result<(QuerySource, Cells)> {
     let query = with_literals(scope, table, columns, query)?;
-    let (source, found, plan) = query::bind(scope, &query, None)?;
+    let (source, found, plan) = query::bind(scope, query, None)?;
     refuse_arity(found.len(), columns.len(), !insert.columns.is_empty())?;
     let mut cells = no_cells(table);
     for (at, column) in columns.iter().take(found.len()).enumerate() {
@@ -427,6 +427,36 @@ fn inferred(
     ))
 }
 
+/// The cell of a column that DO UPDATE sets to a value which needs no planner; `None`: it needs one.
+///
+/// Errors: 42804.
+fn short_cell(table: &Arc<Table>, alias: &str, expr: &Expr, column: u16) -> Result<Option<Cell>> {
+    let Some((ir, from)) = short::value_of_rows(table, alias, expr) else { return Ok(None) };
+    let definition = &table.columns[usize::from(column)];
+    let convert = Convert::new(from, definition.ty, &definition.name)?;
+    Ok(Some(Cell::Program(Box::new(Program::from_ir(&ir)), convert)))
+}
+
+/// Whether the long way finds a cell; also if the statement is to end.
+fn is_cell(
+    binder: &Binder<'_>,
+    expr: &Expr,
+    schema: &DFSchema,
+    definition: &Column,
+    cell: &Cell,
+) -> bool {
+    let bound = binder.expr(expr, schema);
+    let found =
+        bound.and_then(|bound| source::program(&bound, schema, definition.ty, &definition.name));
+    match (found, cell) {
+        (Ok(Cell::Program(long, from)), Cell::Program(short, convert)) => {
+            (long.to_string(), from) == (short.to_string(), *convert)
+        }
+        (Ok(_), _) => false,
+        (Err(_), _) => SqlError::unless_interrupted().is_err(),
+    }
+}
+
 fn bind_do_update(
     scope: &mut Scope<'_>,
     table: &Arc<Table>,
@@ -435,29 +465,34 @@ fn bind_do_update(
 ) -> Result<DoUpdate> {
     let binder = scope.binder;
     binder.catalog.require_on_table(&binder.session.user, table, Privilege::Update)?;
-    let excluded: Vec<_> = table
-        .arrow
-        .fields()
-        .iter()
-        .map(|field| (TableReference::bare("excluded"), field.clone()))
-        .collect();
-    let schema = returning::row_schema(table, alias, &excluded)?;
+    let schema = || {
+        let excluded = table.arrow.fields().iter();
+        let excluded = excluded.map(|field| (TableReference::bare("excluded"), field.clone()));
+        returning::row_schema(table, alias, &excluded.collect::<Vec<_>>())
+    };
     // A bare name means the table's column, although both have it.
     let own = |expr: &Expr| super::qualify(expr, table, alias);
     let (mut columns, mut cells) = (Vec::new(), Vec::new());
     for (column, expr) in assignments(table, &update.assignments)? {
-        super::update::refuse_generated(table, column, &expr)?;
+        super::update::refuse_generated(table, column, expr)?;
         if columns.contains(&column) {
             return Err(super::assigned_twice(table, column));
         }
         let definition = &table.columns[column as usize];
-        let cell = match source::simple(scope, &expr, table, column)? {
+        let cell = match source::simple(scope, expr, table, column)? {
             Some(cell) => cell,
-            None => {
-                let bound = binder.expr(&own(&expr), &schema)?;
-                scope.learn_from(&bound);
-                source::program(&bound, &schema, definition.ty, &definition.name)?
-            }
+            None => match short_cell(table, alias, expr, column)? {
+                Some(cell) => {
+                    debug_assert!(is_cell(&binder, &own(expr), &schema()?, definition, &cell));
+                    cell
+                }
+                None => {
+                    let schema = schema()?;
+                    let bound = binder.expr(&own(expr), &schema)?;
+                    scope.learn_from(&bound);
+                    source::program(&bound, &schema, definition.ty, &definition.name)?
+                }
+            },
         };
         columns.push(column);
         cells.push(cell);
@@ -465,6 +500,7 @@ fn bind_do_update(
     let condition = match &update.selection {
         None => None,
         Some(expr) => {
+            let schema = schema()?;
             let bound = binder.expr(&own(expr), &schema)?;
             scope.learn_from(&bound);
             Some(Program::compile(&bound, &schema)?)

@@ -59,7 +59,7 @@ pub fn bind(
         None => None,
     };
     let query = merging.every_pair(&clauses);
-    binding.validate(&ast::Query { with: plain.clone(), ..query })?;
+    binding.validate(ast::Query { with: plain.clone(), ..query })?;
     for write in &writes {
         let write = match write {
             ast::Statement::Insert(insert) => Write::Insert(insert),

@@ -29,6 +29,7 @@ mod insert;
 pub mod merge;
 mod query;
 mod returning;
+mod rows;
 mod source;
 mod target;
 mod update;
@@ -38,8 +39,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use datafusion::common::TableReference;
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::logical_expr::{Expr as PlanExpr, LogicalPlan};
 use datafusion::sql::sqlparser::ast::{
     self, Expr, Value as AstValue, Visit, VisitMut, Visitor, VisitorMut,
 };
@@ -51,10 +50,9 @@ use crate::deferrable::DeferrableCheck;
 use crate::point::{PointPlan, Scratch};
 use crate::upkeep::{self, FedViews};
 use halcyon_catalog::session_vars::SessionVars;
-use halcyon_catalog::{ForeignKey, Privilege, Relation, Table, TableKind};
+use halcyon_catalog::{ForeignKey, Relation, Table, TableKind};
 use halcyon_plan::bind::Binder;
 use halcyon_plan::env::{Env, Locks, Need, Roots};
-use halcyon_plan::provider::{ROW_ID, table_of};
 use halcyon_sql::coerce::TimeZone;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::{fold, parts};
@@ -119,7 +117,23 @@ pub enum Write<'a> {
     Delete(&'a ast::Delete),
 }
 
-impl Write<'_> {
+impl<'a> Write<'a> {
+    /// The name of the table that the statement writes.
+    fn target(self) -> Option<&'a ast::ObjectName> {
+        match self {
+            Write::Insert(insert) => match &insert.table {
+                ast::TableObject::TableName(target) => Some(target),
+                _ => None,
+            },
+            Write::Update(update) => relation_of(&update.table),
+            Write::Delete(delete) => match &delete.from {
+                ast::FromTable::WithFromKeyword(from) | ast::FromTable::WithoutKeyword(from) => {
+                    from.first().and_then(relation_of)
+                }
+            },
+        }
+    }
+
     fn bind(self, scope: &mut Scope<'_>) -> Result<BoundKind> {
         Ok(match self {
             Write::Insert(insert) => {
@@ -139,19 +153,7 @@ impl Write<'_> {
 
     /// How often the statement names its target by this name alone: once or never.
     fn names_target(self, name: &str) -> usize {
-        let target = match self {
-            Write::Insert(insert) => match &insert.table {
-                ast::TableObject::TableName(target) => Some(target),
-                _ => None,
-            },
-            Write::Update(update) => relation_of(&update.table),
-            Write::Delete(delete) => match &delete.from {
-                ast::FromTable::WithFromKeyword(from) | ast::FromTable::WithoutKeyword(from) => {
-                    from.first().and_then(relation_of)
-                }
-            },
-        };
-        usize::from(target.is_some_and(|target| is_named(target, name)))
+        usize::from(self.target().is_some_and(|target| is_named(target, name)))
     }
 
     /// The highest `$n` in the statement.
@@ -178,6 +180,22 @@ fn relation_of(from: &ast::TableWithJoins) -> Option<&ast::ObjectName> {
         ast::TableFactor::Table { name, .. } => Some(name),
         _ => None,
     }
+}
+
+/// Whether the table that a statement writes has nothing beside columns, keys and plain indexes: no stored
+/// expression, which may be as deep as a statement, has to be bound then.
+pub fn is_into_plain_table(binder: &Binder<'_>, write: Write<'_>) -> bool {
+    write.target().and_then(|name| binder.table_named(name)).is_some_and(|table| {
+        table.checks.is_empty()
+            && table.feeds.is_empty()
+            && table.foreign_keys.is_empty()
+            && table.referenced_by.is_empty()
+            && table.indexes.iter().all(|index| index.derived.is_none())
+            && table
+                .columns
+                .iter()
+                .all(|column| column.default.is_none() && column.generated.is_none())
+    })
 }
 
 /// Binds INSERT, UPDATE or DELETE. `with` stands before it; `text` is the statement's, for positions
@@ -328,13 +346,10 @@ impl<'a> Scope<'a> {
         Ok((at, *known.get_or_insert(ty)))
     }
 
-    /// Takes over the types that binding a query has found for the parameters in it.
-    fn learn(&mut self, query: &ast::Query, found: &[SqlType]) {
-        let asked = parameters(query);
-        for (at, (known, found)) in self.params.iter_mut().zip(found).enumerate() {
-            if asked.contains(&at) {
-                known.get_or_insert(*found);
-            }
+    /// Takes over the types that binding a query has found for the parameters in it, by their places from 0.
+    fn learn(&mut self, found: impl IntoIterator<Item = (usize, SqlType)>) {
+        for (at, ty) in found {
+            self.params[at].get_or_insert(ty);
         }
     }
 }
@@ -667,33 +682,6 @@ fn ident(name: &str) -> ast::Ident {
     ast::Ident::with_quote('"', name)
 }
 
-/// `alias._rowid`.
-fn row_id_item(alias: &str) -> ast::SelectItem {
-    ast::SelectItem::UnnamedExpr(Expr::CompoundIdentifier(vec![ident(alias), ident("_rowid")]))
-}
-
-/// `alias.*` for every table that a FROM names.
-fn all_of(from: &[ast::TableWithJoins]) -> Result<Vec<ast::SelectItem>> {
-    let mut items = Vec::new();
-    let factors = from.iter().flat_map(|item| {
-        std::iter::once(&item.relation).chain(item.joins.iter().map(|j| &j.relation))
-    });
-    for factor in factors {
-        let name = match factor {
-            ast::TableFactor::Table { alias: Some(alias), .. }
-            | ast::TableFactor::Derived { alias: Some(alias), .. } => alias.name.clone(),
-            ast::TableFactor::Table { name, .. } => ident(&parts(name)?.pop().unwrap_or_default()),
-            _ => return Err(SqlError::unsupported("RETURNING beside this kind of FROM")),
-        };
-        let name = ast::ObjectName::from(vec![name]);
-        items.push(ast::SelectItem::QualifiedWildcard(
-            ast::SelectItemQualifiedWildcardKind::ObjectName(name),
-            ast::WildcardAdditionalOptions::default(),
-        ));
-    }
-    Ok(items)
-}
-
 /// `SELECT items`, to be completed.
 fn select(items: Vec<ast::SelectItem>) -> ast::Query {
     let mut query = halcyon_sql::parse::parse_own_query("SELECT 1");
@@ -701,73 +689,6 @@ fn select(items: Vec<ast::SelectItem>) -> ast::Query {
         select.projection = items;
     }
     query
-}
-
-/// Completes [`select`] by FROM and WHERE. `table`: the target.
-fn set_from(
-    scope: &Scope<'_>,
-    query: &mut ast::Query,
-    (target, table): (&ast::TableWithJoins, &Table),
-    others: &[ast::TableWithJoins],
-    condition: Option<&Expr>,
-) {
-    if let ast::SetExpr::Select(select) = query.body.as_mut() {
-        select.from = std::iter::once(target).chain(others).cloned().collect();
-        if let ast::TableFactor::Table { name, .. } = &mut select.from[0].relation
-            && scope.hides(&table.name)
-        {
-            *name = ast::ObjectName::from(vec![ident(&table.schema), ident(&table.name)]);
-        }
-        select.selection = condition.cloned();
-    }
-}
-
-/// Asks for the right to read the target of an UPDATE or DELETE, unless the statement's query uses
-/// nothing of it but the numbers of its rows. The query was bound without that right.
-///
-/// Errors: 42501.
-fn require_reading(
-    binder: &Binder<'_>,
-    table: &Table,
-    alias: &str,
-    query: &LogicalPlan,
-) -> Result<()> {
-    let (mut scans, mut reads) = (0, false);
-    let walked = query.apply_with_subqueries(|node| {
-        if let LogicalPlan::TableScan(scan) = node {
-            scans += u32::from(table_of(&scan.source).is_some_and(|found| found.id == table.id));
-        }
-        node.apply_expressions(|expr| {
-            expr.apply(|expr| {
-                let (PlanExpr::Column(column) | PlanExpr::OuterReferenceColumn(_, column)) = expr
-                else {
-                    return Ok(TreeNodeRecursion::Continue);
-                };
-                let relation = column.relation.as_ref();
-                reads |= column.name != ROW_ID
-                    && relation.is_some_and(|relation| relation.table() == alias);
-                Ok(TreeNodeRecursion::Continue)
-            })
-        })
-    });
-    walked.expect("the closures do not fail");
-    match reads || scans > 1 {
-        true => binder.catalog.require_on_table(&binder.session.user, table, Privilege::Select),
-        false => Ok(()),
-    }
-}
-
-/// Name and field of some columns of a plan, for expressions over its rows.
-fn extra_fields(
-    plan: &LogicalPlan,
-    columns: std::ops::Range<usize>,
-) -> Vec<(TableReference, arrow::datatypes::FieldRef)> {
-    let field = |at| {
-        let (qualifier, field) = plan.schema().qualified_field(at);
-        let qualifier = qualifier.cloned().unwrap_or_else(|| TableReference::bare("?"));
-        (qualifier, field.clone())
-    };
-    columns.map(field).collect()
 }
 
 /// `CAST(expr AS ty)`.

@@ -129,8 +129,7 @@ impl QuerySource {
 }
 
 /// The query with a WITH before its own.
-fn under(with: &ast::With, query: &ast::Query) -> ast::Query {
-    let mut query = query.clone();
+fn under(with: &ast::With, mut query: ast::Query) -> ast::Query {
     let mut all = with.clone();
     if let Some(own) = query.with.take() {
         all.recursive |= own.recursive;
@@ -149,19 +148,16 @@ fn recycle<'b>(mut values: Vec<ValueRef<'_>>) -> Vec<ValueRef<'b>> {
 /// Binds the query behind a write; its tables become the first of the plan's.
 pub(super) fn bind(
     scope: &mut Scope<'_>,
-    query: &ast::Query,
+    query: ast::Query,
     with_row_ids: Option<TableId>,
 ) -> Result<(QuerySource, Arc<[ResultColumn]>, LogicalPlan)> {
-    let behind_with;
     let query = match scope.with {
-        Some(with) => {
-            behind_with = under(with, query);
-            &behind_with
-        }
+        Some(with) => under(with, query),
         None => query,
     };
+    let asked = super::parameters(&query);
     let bound = scope.binder.query_with(query, with_row_ids, &scope.params, scope.text)?;
-    scope.learn(query, &bound.params);
+    scope.learn(asked.into_iter().map(|at| (at, bound.params[at])));
     scope.shareable &= bound.shareable;
     scope.arrays.extend(&bound.arrays);
     let columns = result_columns(&bound.plan);

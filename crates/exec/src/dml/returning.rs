@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
+use arrow::datatypes::FieldRef;
 use datafusion::common::{DFSchema, TableReference};
 use datafusion::logical_expr::ExprSchemable;
 use datafusion::sql::sqlparser::ast::{Expr, SelectItem, SelectItemQualifiedWildcardKind};
 use halcyon_store::ValueRef;
 
 use super::Scope;
+use crate::point::short;
 use halcyon_catalog::{Privilege, Table};
+use halcyon_plan::bind::Binder;
 use halcyon_plan::env::Env;
 use halcyon_plan::scalar::Program;
 use halcyon_sql::coerce::Arena;
@@ -52,7 +55,7 @@ impl Returning {
 pub(super) fn row_schema(
     table: &Table,
     alias: &str,
-    others: &[(TableReference, arrow::datatypes::FieldRef)],
+    others: &[(TableReference, FieldRef)],
 ) -> Result<DFSchema> {
     let own =
         table.arrow.fields().iter().map(|field| (Some(TableReference::bare(alias)), field.clone()));
@@ -61,12 +64,13 @@ pub(super) fn row_schema(
         .map_err(|error| sql_error(error, ""))
 }
 
-/// Binds RETURNING over rows of `schema`, whose first columns are the table's.
+/// Binds RETURNING over the rows of a table, which goes by `alias`, with the columns `others` behind its own.
 pub(super) fn bind(
     scope: &mut Scope<'_>,
     table: &Arc<Table>,
+    alias: &str,
+    others: &[(TableReference, FieldRef)],
     items: Option<&[SelectItem]>,
-    schema: &DFSchema,
 ) -> Result<(Option<Returning>, Arc<[ResultColumn]>)> {
     let Some(items) = items else { return Ok((None, Arc::new([]))) };
     let binder = scope.binder;
@@ -76,8 +80,10 @@ pub(super) fn bind(
     let origin = |slot: usize| (slot < table.columns.len()).then(|| (table.id.0, slot as u16 + 1));
     let all = |returning: &mut Returning, columns: &mut Vec<ResultColumn>, of: Option<&str>| {
         let before = columns.len();
-        for (slot, (qualifier, field)) in schema.iter().enumerate() {
-            if of.is_none_or(|of| qualifier.is_some_and(|q| q.table() == of)) {
+        let own = table.arrow.fields().iter().map(|field| (alias, field));
+        let others = others.iter().map(|(name, field)| (name.table(), field));
+        for (slot, (qualifier, field)) in own.chain(others).enumerate() {
+            if of.is_none_or(|of| qualifier == of) {
                 returning.items.push(Item::Slot(slot));
                 columns.push(ResultColumn {
                     name: halcyon_sql::dialect::shown_name(field.name()).to_owned(),
@@ -90,7 +96,7 @@ pub(super) fn bind(
         columns.len() > before
     };
     for item in items {
-        let (expr, alias) = match item {
+        let (expr, alias_of_item) = match item {
             SelectItem::Wildcard(_) => {
                 all(&mut returning, &mut columns, None);
                 continue;
@@ -109,13 +115,23 @@ pub(super) fn bind(
             SelectItem::ExprWithAlias { expr, alias } => (expr, Some(fold(alias))),
             other => return Err(SqlError::unsupported(format!("{other} in RETURNING"))),
         };
+        let name = alias_of_item.unwrap_or_else(|| shown(expr));
+        if let Some(slot) = short::column_of_row(table, alias, expr).filter(|_| others.is_empty()) {
+            let field = Arc::clone(&table.arrow.fields()[slot]);
+            debug_assert!(is_field(&binder, expr, &row_schema(table, alias, others)?, &field));
+            let (ty, origin) = (sql_type_of(&field), origin(slot));
+            columns.push(ResultColumn { name, ty, field, origin });
+            returning.items.push(Item::Slot(slot));
+            continue;
+        }
+        let schema = &row_schema(table, alias, others)?;
         let bound = binder.expr(expr, schema)?;
         scope.learn_from(&bound);
         let (_, field) = bound.to_field(schema).map_err(|error| sql_error(error, ""))?;
         let program = Program::compile(&bound, schema)?;
         let slot = program.as_slot();
         columns.push(ResultColumn {
-            name: alias.unwrap_or_else(|| shown(expr)),
+            name,
             ty: sql_type_of(&field),
             field,
             origin: slot.and_then(origin),
@@ -126,6 +142,14 @@ pub(super) fn bind(
         });
     }
     Ok((Some(returning), columns.into()))
+}
+
+/// Whether the long way finds a field for an expression; also if the statement is to end.
+fn is_field(binder: &Binder<'_>, expr: &Expr, schema: &DFSchema, field: &FieldRef) -> bool {
+    match binder.expr(expr, schema).map(|bound| bound.to_field(schema)) {
+        Ok(found) => found.is_ok_and(|(_, found)| found == *field),
+        Err(_) => SqlError::unless_interrupted().is_err(),
+    }
 }
 
 /// The name that PostgreSQL gives to an expression without one.

@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use datafusion::sql::sqlparser::ast::{self, SelectItem, UpdateTableFromKind};
+use datafusion::sql::sqlparser::ast::{self, UpdateTableFromKind};
 use halcyon_base::ids::RowId;
 use halcyon_store::{KeyBuf, ValueRef};
 
 use super::assignments::assignments;
 use super::effects::{Changed, Effects};
 use super::generated::with_generated;
-use super::query::{self, QuerySource};
+use super::query::QuerySource;
 use super::returning::{self, Returning};
+use super::rows::{self, BoundRows, Rows};
 use super::source::{self, Cell};
 use super::target::{LateRow, Target};
 use super::walk::each_target_row;
@@ -56,50 +57,44 @@ pub(super) fn bind(
         None => &[],
         Some(UpdateTableFromKind::BeforeSet(from) | UpdateTableFromKind::AfterSet(from)) => from,
     };
-    let mut items = vec![super::row_id_item(&alias)];
     let (mut columns, mut cells) = (Vec::new(), Vec::new());
-    let mut computed = Vec::new();
+    let mut values = Vec::new();
     for (column, expr) in assignments(&table, &update.assignments)? {
         if columns.contains(&column) {
             return Err(super::assigned_twice(&table, column));
         }
-        refuse_generated(&table, column, &expr)?;
+        refuse_generated(&table, column, expr)?;
         columns.push(column);
-        cells.push(match source::simple(scope, &expr, &table, column)? {
-            Some(cell) => Some(cell),
-            None => {
-                computed.push(items.len());
-                items.push(SelectItem::ExprWithAlias {
-                    expr,
-                    alias: ast::Ident::new(format!("new_{column}")),
-                });
-                None
-            }
-        });
+        let cell = source::simple(scope, expr, &table, column)?;
+        if cell.is_none() {
+            values.push((column, expr));
+        }
+        cells.push(cell);
     }
-    let extra_start = items.len();
-    if update.returning.is_some() {
-        items.extend(super::all_of(from)?);
-    }
-    let mut query = super::select(items);
-    super::set_from(scope, &mut query, (&update.table, &table), from, update.selection.as_ref());
-    let (source, found, plan) = query::bind(scope, &query, Some(table.id))?;
-    super::require_reading(&binder, &table, &alias, &plan)?;
-    let mut computed = computed.into_iter();
+    let rows = Rows {
+        table: &table,
+        alias: &alias,
+        target: &update.table,
+        others: from,
+        condition: update.selection.as_ref(),
+        values,
+        shows_others: update.returning.is_some(),
+    };
+    let BoundRows { source, columns: found, others, extra } = rows::bind(scope, &rows)?;
+    // Behind the row's id.
+    let mut computed = 1..;
     let cells = cells.into_iter().zip(&columns).map(|(cell, column)| match cell {
         Some(cell) => Ok(cell),
         None => {
-            let at = computed.next().expect("one for each cell that is missing");
+            let at = computed.next().expect("there are enough numbers");
             let definition = &table.columns[*column as usize];
-            let null = plan.schema().field(at).data_type().is_null();
+            let null = found[at].field.data_type().is_null();
             source::from_column(at, found[at].ty, null, definition.ty, &definition.name)
         }
     });
     let cells = cells.collect::<Result<Vec<Cell>>>()?;
-    let extra = extra_start..found.len();
-    let others = super::extra_fields(&plan, extra.clone());
-    let schema = returning::row_schema(&table, &alias, &others)?;
-    let (returning, result) = returning::bind(scope, &table, update.returning.as_deref(), &schema)?;
+    let returned = update.returning.as_deref();
+    let (returning, result) = returning::bind(scope, &table, &alias, &others, returned)?;
     let target = Target::bind(scope, &table, Some(&columns))?;
     let written = with_generated(&table, &columns);
     let moves = target.touches_partitioning(&written);

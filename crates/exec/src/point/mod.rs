@@ -32,7 +32,9 @@ mod outline;
 mod planner;
 mod rel;
 mod run;
+pub mod short;
 mod state;
+mod twin;
 mod unique;
 
 use std::sync::Arc;
@@ -63,6 +65,7 @@ pub struct PointPlan {
     /// What every scan locks: table, and the value that fixes the partition.
     locks: Vec<(usize, Option<access::Probe>)>,
     fast: Option<unique::UniqueLookup>,
+    relations: twin::Relations,
 }
 
 impl PointPlan {

@@ -7,6 +7,7 @@ use super::access::{self, BoundSlots, Choice, Probe, RANK_UNIQUE, Wanted};
 use super::aggregate::{Function, Rule};
 use super::node::{AggregateNode, AggregateStep, Node, NodeKind, ScanNode};
 use super::rel::{Builder, JoinKind, JoinRel, Rel, Scan, SortKey};
+use super::twin::Relations;
 use super::unique::UniqueLookup;
 use halcyon_plan::scalar::{Compare, Ir, Program};
 use halcyon_sql::error::Result;
@@ -16,23 +17,29 @@ use halcyon_sql::error::Result;
 pub(super) fn compile(plan: &LogicalPlan) -> Result<Option<PointPlan>> {
     let mut builder = Builder::default();
     let (rel, output) = builder.rel(plan)?;
+    Ok(self::plan(builder, rel, output))
+}
+
+/// Plans a relation with its layout; None if a table would have to be read as a whole.
+pub(super) fn plan(mut builder: Builder, rel: Rel, output: Vec<usize>) -> Option<PointPlan> {
+    let relations = Relations::of(&builder, &rel, &output);
     let subqueries = std::mem::take(&mut builder.subqueries);
     let mut planner = Planner { builder: &builder, node_count: 0, state_count: 0 };
     let mut bound = BoundSlots::default();
     let none = Wanted { keys: &[], limited: false };
     let mut steps = vec![];
     for (rel, value, slot) in &subqueries {
-        let Some(planned) = planner.plan(rel, vec![], &bound, none) else { return Ok(None) };
+        let planned = planner.plan(rel, vec![], &bound, none)?;
         steps.push((planned.node, *value, *slot));
         bound.add(*slot);
     }
-    let Some(planned) = planner.plan(&rel, vec![], &bound, none) else { return Ok(None) };
+    let planned = planner.plan(&rel, vec![], &bound, none)?;
     let (node_count, state_count) = (planner.node_count, planner.state_count);
     let fast = UniqueLookup::of(&planned.node, &output, steps.is_empty(), &builder.tables);
     let mut locks = vec![];
     steps.iter().for_each(|(node, _, _)| collect_locks(node, &mut locks));
     collect_locks(&planned.node, &mut locks);
-    Ok(Some(PointPlan {
+    Some(PointPlan {
         slot_count: builder.slots.len(),
         tables: builder.tables,
         subqueries: steps,
@@ -42,7 +49,8 @@ pub(super) fn compile(plan: &LogicalPlan) -> Result<Option<PointPlan>> {
         state_count,
         locks,
         fast,
-    }))
+        relations,
+    })
 }
 
 /// Notes the table of every scan, and what fixes its partition before the plan runs.

@@ -121,12 +121,12 @@ fn refuse(what: &str) -> SqlError {
 }
 
 impl Builder {
-    fn slot(&mut self, ty: Option<Type>) -> usize {
+    pub(super) fn slot(&mut self, ty: Option<Type>) -> usize {
         self.slots.push(ty);
         self.slots.len() - 1
     }
 
-    fn table(&mut self, table: &Arc<Table>) -> usize {
+    pub(super) fn table(&mut self, table: &Arc<Table>) -> usize {
         let known = self.tables.iter().position(|other| other.id == table.id);
         known.unwrap_or_else(|| {
             self.tables.push(Arc::clone(table));

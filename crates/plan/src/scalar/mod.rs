@@ -37,8 +37,8 @@ use halcyon_store::{Type, Value, ValueRef};
 use crate::env::Env;
 use halcyon_sql::error::Result;
 
-pub use ir::{Compare, Function, Ir, storage_type};
-pub use lower::{Columns, lower};
+pub use ir::{Arith, Compare, Function, Ir, storage_type};
+pub use lower::{Columns, arithmetic, lower};
 
 pub use halcyon_value::compare::values as compare_values;
 pub use ir::{conjuncts, fit_type};

@@ -228,7 +228,7 @@ fn binary_expr(binary: &BinaryExpr, whole: &Expr, columns: &Columns<'_>) -> Resu
 }
 
 /// Arithmetic over lowered operands, if it has a typed form.
-pub(super) fn arithmetic(op: Arith, left: Ir, right: Ir, ty: Type) -> Option<Ir> {
+pub fn arithmetic(op: Arith, left: Ir, right: Ir, ty: Type) -> Option<Ir> {
     let (of, by) = (left.ty()?, right.ty()?);
     let subtract = op == Arith::Sub;
     let is_time = |ty| matches!(ty, Type::Date | Type::Timestamp | Type::TimestampTz);
