@@ -11,7 +11,6 @@ use super::constraint::{
 };
 use super::{DdlContext, fold, parts};
 use halcyon_catalog::{Derived, DerivedKey, Index, IndexColumn, Relation, Table, TableKind};
-use halcyon_exec::derived;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::{last, quote_ident};
 use halcyon_store::{IndexDef, Partition, ValueRef};
@@ -117,7 +116,7 @@ impl Key {
         let normal = |expr: &Expr| without_table(bare(expr).clone(), table);
         let exprs: Vec<Expr> = create.columns.iter().map(|key| normal(&key.column.expr)).collect();
         let predicate = create.predicate.as_ref().map(normal);
-        let bound = derived::bind(
+        let bound = halcyon_derived::bind(
             &cx.binder(),
             table,
             &exprs.iter().collect::<Vec<_>>(),
@@ -229,7 +228,7 @@ pub(super) fn add(root: &mut Partition, table: &Table, index: &Index) -> Result<
         for row in root.rows() {
             SqlError::unless_interrupted()?;
             let values: Vec<ValueRef<'_>> = row.values().collect();
-            derived::key_of(index, &values)?;
+            halcyon_derived::key_of(index, &values)?;
         }
     }
     let before = root.clone();
@@ -273,7 +272,7 @@ pub(super) fn rebind(cx: &DdlContext<'_>, table: &mut Table) -> Result<()> {
     }
     let as_it_is = table.clone();
     for derived in table.indexes.iter_mut().filter_map(|index| index.derived.as_mut()) {
-        let bound = derived::rebind(&cx.binder(), &as_it_is, derived)?;
+        let bound = halcyon_derived::rebind(&cx.binder(), &as_it_is, derived)?;
         derived.keys.iter_mut().zip(bound.types).for_each(|(key, ty)| key.ty = ty);
         derived.bound = Some(bound.derivation);
     }

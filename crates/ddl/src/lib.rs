@@ -41,7 +41,7 @@ use halcyon_txn::{LockHandle, Mode, PartitionCell, Transaction, WaitLimits};
 
 use halcyon_catalog::temporary::is_temporary;
 use halcyon_catalog::{Catalog, Found, Relation, Table};
-use halcyon_exec::constraints::row_schema;
+use halcyon_derived::row_schema;
 use halcyon_plan::bind::Binder;
 use halcyon_plan::engine::DataFusion;
 use halcyon_plan::env::Env;

@@ -20,8 +20,8 @@ use datafusion::logical_expr::ExprSchemable;
 use halcyon_catalog::{
     Column, Identity, IndexConstraint, Partitioning, Privilege, Relation, Sequence, Table,
 };
+use halcyon_derived::{Place, immutable};
 use halcyon_exec::constraints::mentioned;
-use halcyon_exec::derived::{Place, immutable};
 use halcyon_exec::dml::bulk;
 use halcyon_plan::bind::Binder;
 use halcyon_sql::coerce::assignable;

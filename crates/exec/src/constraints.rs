@@ -11,9 +11,8 @@ use datafusion::sql::sqlparser::ast::{Expr, Ident, Visit, Visitor};
 use halcyon_base::ids::{IndexId, RowId};
 use halcyon_store::{KeyBuf, Partition, Value, ValueRef};
 
-use crate::derived;
-pub use crate::table_row::row_schema;
 use halcyon_catalog::{Check, DerivedKey, ForeignKey, Index, Table, partition_of};
+use halcyon_derived::row_schema;
 use halcyon_plan::bind::Binder;
 use halcyon_plan::env::Env;
 use halcyon_plan::scalar::Program;
@@ -108,7 +107,7 @@ pub fn check_violation(table: &Table, check: &Check, row: &[ValueRef<'_>]) -> Sq
 pub fn unique_violation(table: &Table, index: IndexId, row: &[ValueRef<'_>]) -> SqlError {
     let index = table.index(index).expect("a conflict names an index of its table");
     if index.derived.is_some() {
-        let key = derived::key_of(index, row).ok().flatten().unwrap_or_default();
+        let key = halcyon_derived::key_of(index, row).ok().flatten().unwrap_or_default();
         let key: Vec<ValueRef<'_>> = key.iter().map(|value| value.as_ref()).collect();
         return key_violation(table, index, &key);
     }

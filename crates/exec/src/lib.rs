@@ -4,7 +4,6 @@
 //!   partitions;
 //! - [`analytic`]: all others, by DataFusion's operators over the vectors of a snapshot;
 //! - [`dml`]: INSERT, UPDATE, DELETE, with [`constraints`], [`deferrable`] ones, and the [`upkeep`] of materialized views;
-//! - [`derived`]: keys of partial and expression indexes, generated columns;
 //! - [`mod@copy`] for COPY.
 //!
 //! **Invariant**, checked by `cargo xtask check claims` and `layers`: partitions are reached through
@@ -15,7 +14,6 @@ pub mod analytic;
 pub mod constraints;
 pub mod copy;
 pub mod deferrable;
-pub mod derived;
 pub mod dml;
 pub mod executor;
 mod pacing;
@@ -23,6 +21,5 @@ pub mod point;
 mod pool;
 mod referrers;
 mod scratch;
-mod table_row;
 pub mod upkeep;
 pub mod view_errors;

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use halcyon_base::ids::{PartitionId, TableId};
 use halcyon_catalog::stored;
 use halcyon_catalog::{Catalog, Table, TableKind};
-use halcyon_exec::derived::revive_indexes;
+use halcyon_derived::revive_indexes;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_store::Partition;
 use halcyon_txn::{

@@ -22,7 +22,6 @@ pub mod many_rows;
 pub mod merged_columns;
 pub mod parse;
 mod postgresql;
-mod quick;
 mod records;
 pub mod rows;
 pub mod shape;

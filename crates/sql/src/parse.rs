@@ -17,7 +17,6 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 use halcyon_base::interrupt::{self, watching};
 
 use crate::error::{Result, SqlError, SqlState};
-use crate::quick;
 pub use crate::stack::with_stack;
 use crate::stack::with_stack_for_tokens;
 use crate::syntax::{self, Lines, Statement, from_tokenizer, too_deep};
@@ -47,7 +46,7 @@ pub fn parse(text: &str) -> Result<Vec<Parsed<'_>>> {
 /// No stack is needed, neither here nor to walk, copy or drop the tree.
 pub fn parse_everyday(text: &str) -> Option<Parsed<'_>> {
     // A statement that is to end is left to the SQL parser, which ends.
-    let (statement, place) = quick::statement(text).filter(|_| !interrupt::is_pending())?;
+    let (statement, place) = halcyon_quick::statement(text).filter(|_| !interrupt::is_pending())?;
     let offset = u32::try_from(place.start).expect("the text is short");
     let statement = Statement::Sql(Box::new(statement));
     let parsed = Parsed { statement, text: &text[place], offset };

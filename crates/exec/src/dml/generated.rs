@@ -3,8 +3,9 @@
 use halcyon_store::ValueRef;
 
 use super::source::{self, Cell};
-use crate::constraints::{mentioned_in, row_schema};
+use crate::constraints::mentioned_in;
 use halcyon_catalog::Table;
+use halcyon_derived::row_schema;
 use halcyon_plan::bind::Binder;
 use halcyon_plan::env::Env;
 use halcyon_sql::coerce::Arena;

@@ -21,7 +21,6 @@ use super::returning::{self, Returning};
 use super::source::{self, Cell, Convert};
 use super::target::{LateRow, Target};
 use super::{RowValues, Scope, WriteContext, owned};
-use crate::derived;
 use crate::point::{Scratch, short};
 use crate::scratch::WriteScratch;
 use halcyon_catalog::{Column, Index, Privilege, Table};
@@ -408,7 +407,7 @@ fn inferred(
     let mut found: Vec<IndexId> =
         table.indexes.iter().filter(|i| i.unique && covers(i)).map(|index| index.id).collect();
     if table.indexes.iter().any(|index| index.unique && index.derived.is_some()) {
-        found.extend(derived::inferred(
+        found.extend(halcyon_derived::inferred(
             binder,
             table,
             &inference.keys,

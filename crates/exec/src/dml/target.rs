@@ -13,8 +13,8 @@ use crate::constraints::{
     null_violation, unique_violation,
 };
 use crate::deferrable::DeferrableCheck;
-use crate::derived::VerifiedIndex;
 use halcyon_catalog::{Check, ForeignKey, Index, Table};
+use halcyon_derived::VerifiedIndex;
 use halcyon_plan::bind::Binder;
 use halcyon_plan::env::Env;
 use halcyon_plan::scalar::Program;

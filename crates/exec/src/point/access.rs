@@ -9,8 +9,8 @@ use super::rel::{Scan, SortKey};
 use halcyon_value::calendar::{day_of, time_of};
 use halcyon_value::decimal::power_of_ten;
 
-use crate::derived::{DerivedIndex, key_type, of_index, prove};
 use halcyon_catalog::{Index, IndexColumn, Table};
+use halcyon_derived::{DerivedIndex, key_type, of_index, prove};
 use halcyon_plan::env::Env;
 use halcyon_plan::scalar::{Arena, Compare, Ir, Program};
 use halcyon_sql::error::Result;

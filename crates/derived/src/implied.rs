@@ -11,16 +11,16 @@ use halcyon_store::{Type, Value, ValueRef};
 use halcyon_plan::scalar::{Compare, Function, Ir, compare_values, fit_type};
 
 /// The slot of an index's expression that a slot of a statement corresponds to.
-pub(crate) type Slots<'s> = dyn Fn(usize) -> Option<usize> + 's;
+pub type Slots<'s> = dyn Fn(usize) -> Option<usize> + 's;
 
 /// What proves the condition of an index.
-pub(crate) struct Proof {
+pub struct Proof {
     /// Conditions that the index's condition says as well, by position: an index row satisfies them.
     pub repeated: Vec<usize>,
 }
 
 /// Proves each conjunct of a `predicate` from the conditions of a statement; `None` if one may fail.
-pub(crate) fn prove(conditions: &[Ir], predicate: &[Ir], slots: &Slots<'_>) -> Option<Proof> {
+pub fn prove(conditions: &[Ir], predicate: &[Ir], slots: &Slots<'_>) -> Option<Proof> {
     for wanted in predicate {
         if !conditions.iter().any(|known| implies(known, wanted, slots)) {
             return None;

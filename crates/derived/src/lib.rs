@@ -3,11 +3,13 @@
 //! Expressions are immutable: they give the same value for the same row in every session and for ever,
 //! so they need no session to be evaluated, and the store may evaluate them wherever a row changes.
 //! Invariant: a row is stored only after [`VerifiedIndex::verify`] has computed its key without an error,
-//! so that the store's own computation cannot fail ([`crate::dml`] sees to it for each row written, DDL for
+//! so that the store's own computation cannot fail (`exec/src/dml` sees to it for each row written, DDL for
 //! rows that are there when an index is made). Checked by `halcyon/tests/derived_indexes.rs`.
+#![forbid(unsafe_code)]
 
 mod immutable;
 mod implied;
+mod table_row;
 
 use std::any::Any;
 use std::fmt;
@@ -22,7 +24,6 @@ use halcyon_store::{ColumnDef, Derivation, DeriveKey, Schema, Type, Value, Value
 use halcyon_txn::CancelToken;
 use smallvec::SmallVec;
 
-use crate::table_row::row_schema;
 use halcyon_catalog::session_vars::SessionVars;
 use halcyon_catalog::{Catalog, Derived, Index, Table};
 use halcyon_plan::bind::Binder;
@@ -36,7 +37,8 @@ use halcyon_sql::types::SqlType;
 use halcyon_sql::values::sql_type_of;
 
 pub use immutable::{Place, immutable};
-pub(crate) use implied::prove;
+pub use implied::{Proof, Slots, prove};
+pub use table_row::row_schema;
 
 /// The expressions of a derived index, compiled. Slots are positions among the index's inputs.
 pub struct DerivedIndex {
@@ -169,7 +171,7 @@ fn derivation(keys: &[Expr], predicate: Option<&Expr>, schema: &DFSchema) -> Res
 /// The compiled expressions of a derived index.
 ///
 /// Panics: if the index is not derived, or not bound.
-pub(crate) fn of_index(index: &Index) -> (&Derivation, Arc<DerivedIndex>) {
+pub fn of_index(index: &Index) -> (&Derivation, Arc<DerivedIndex>) {
     let derived = index.derived.as_ref().expect("a derived index");
     let derivation = derived.bound.as_ref().expect("a derived index has been bound");
     let function = Arc::clone(&derivation.function).as_any().downcast::<DerivedIndex>();
@@ -193,7 +195,7 @@ pub fn key_of(index: &Index, row: &[ValueRef<'_>]) -> Result<Option<Vec<Value>>>
 /// index's in any order, and the target's condition implies the index's.
 ///
 /// Errors: those of the expressions.
-pub(crate) fn inferred(
+pub fn inferred(
     binder: &Binder<'_>,
     table: &Table,
     keys: &[Ast],
@@ -220,20 +222,23 @@ pub(crate) fn inferred(
 }
 
 /// A derived index as a statement that writes its table sees it.
-pub(crate) struct VerifiedIndex {
+pub struct VerifiedIndex {
     inputs: Vec<u16>,
     function: Arc<DerivedIndex>,
 }
 
 impl VerifiedIndex {
-    pub(crate) fn new(index: &Index) -> VerifiedIndex {
+    /// The index of a table that is written.
+    ///
+    /// Panics: if the index is not derived, or not bound.
+    pub fn new(index: &Index) -> VerifiedIndex {
         let (derivation, function) = of_index(index);
         VerifiedIndex { inputs: derivation.inputs.clone(), function }
     }
 
     /// Whether a row has a key, or none because the index leaves the row out. Errors: those of the
     /// expressions.
-    pub(crate) fn verify(&self, row: &[ValueRef<'_>]) -> Result<()> {
+    pub fn verify(&self, row: &[ValueRef<'_>]) -> Result<()> {
         let inputs: Values<'_> = self.inputs.iter().map(|at| row[*at as usize]).collect();
         self.function.compute(&inputs, &mut |_| ())
     }
@@ -241,12 +246,12 @@ impl VerifiedIndex {
 
 impl DerivedIndex {
     /// The expressions of the key; slots are positions among the inputs.
-    pub(crate) fn keys(&self) -> &[Ir] {
+    pub fn keys(&self) -> &[Ir] {
         &self.keys
     }
 
     /// The conjuncts of the condition; slots are positions among the inputs.
-    pub(crate) fn predicate(&self) -> &[Ir] {
+    pub fn predicate(&self) -> &[Ir] {
         &self.predicate
     }
 
@@ -289,12 +294,12 @@ impl fmt::Debug for DerivedIndex {
 }
 
 /// The type of a key's value as the index stores it.
-pub(crate) fn key_type(ir: &Ir) -> Type {
+pub fn key_type(ir: &Ir) -> Type {
     ir.ty().expect("keys have types")
 }
 
 /// Evaluates what no session has a part in.
-pub(crate) fn without_session<R>(evaluate: impl FnOnce(&Env<'_>) -> R) -> R {
+pub fn without_session<R>(evaluate: impl FnOnce(&Env<'_>) -> R) -> R {
     static NOBODY: OnceLock<(Arc<Catalog>, SessionVars, CancelToken)> = OnceLock::new();
     let (catalog, session, cancel) = NOBODY.get_or_init(|| {
         (Arc::new(Catalog::default()), SessionVars::of_engine(), CancelToken::new())
