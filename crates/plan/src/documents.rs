@@ -3,7 +3,7 @@
 //! Their operands have the Arrow types `LargeUtf8` and `LargeBinary`, which nothing else has.
 
 use arrow::datatypes::DataType;
-use datafusion::common::{DFSchema, Result};
+use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
 
 use halcyon_sql::by_value;
@@ -31,6 +31,39 @@ pub(crate) fn compared(
     let key = by_value::of_name("jsonb\u{1}key").expect("a function");
     let of = |expr| key.call(vec![expr]);
     Ok((of(left), of(right)))
+}
+
+/// The operands of BETWEEN, IN or CASE, which `op` compares with each other, as [`compared`] has them.
+///
+/// Errors: 42883 for `json`, which has no comparison, and for documents beside other values.
+pub(crate) fn all_compared(operands: &mut [Expr], op: &str, schema: &DFSchema) -> Result<()> {
+    let mut types = Vec::with_capacity(operands.len());
+    for operand in operands.iter() {
+        let is_null = matches!(operand, Expr::Literal(value, _) if value.is_null());
+        types.push(if is_null { DataType::Null } else { operand.get_type(schema)? });
+    }
+    if !types.iter().any(is_document) {
+        return Ok(());
+    }
+    let mut kept = types.iter().filter(|ty| !ty.is_null());
+    let first = kept.next().expect("one is a document");
+    let other = match first {
+        DataType::LargeBinary => kept.find(|ty| **ty != DataType::LargeBinary),
+        first => Some(kept.next().unwrap_or(first)),
+    };
+    if let Some(other) = other {
+        let types = [shown_type(first), shown_type(other)];
+        return Err(external(by_value::no_operator(op, &types)));
+    }
+    let key = by_value::of_name("jsonb\u{1}key").expect("a function");
+    for (operand, ty) in operands.iter_mut().zip(&types) {
+        let document = match ty.is_null() {
+            true => Expr::Literal(ScalarValue::LargeBinary(None), None),
+            false => std::mem::take(operand),
+        };
+        *operand = key.call(vec![document]);
+    }
+    Ok(())
 }
 
 /// Errors: 42883 for a function of texts or bytes of which an argument is a document: DataFusion would

@@ -799,6 +799,7 @@ pub(crate) fn operator(
                 all.push(adapt(item, &ty, types)?);
             }
             without_padding(&mut all, schema)?;
+            documents::all_compared(&mut all, "=", schema)?;
             in_list(all.remove(0), all, negated, schema, types)?
         }
         Expr::Between(Between { expr, negated, low, high }) => {
@@ -806,6 +807,7 @@ pub(crate) fn operator(
             let mut fit = |expr: Box<Expr>| adapt(*expr, &ty, types);
             let mut all = [fit(expr)?, fit(low)?, fit(high)?];
             without_padding(&mut all, schema)?;
+            documents::all_compared(&mut all, ">=", schema)?;
             let [expr, low, high] = all.map(Box::new);
             Expr::Between(Between { expr, negated, low, high })
         }
@@ -935,18 +937,22 @@ fn branches(case: Case, schema: &DFSchema, types: &mut Parameters) -> Result<Exp
     let tested =
         meeting_type(operand.chain(case.when_then_expr.iter().map(|(w, _)| w.as_ref())), schema);
     let has_operand = case.expr.is_some();
-    let expr = match case.expr {
-        Some(expr) => Some(Box::new(adapt(*expr, &tested, types)?)),
-        None => None,
-    };
-    let mut when_then_expr = Vec::with_capacity(case.when_then_expr.len());
+    let operand = case.expr.map(|expr| adapt(*expr, &tested, types)).transpose()?;
+    let mut tests: Vec<Expr> = operand.into_iter().collect();
+    let mut results = Vec::with_capacity(case.when_then_expr.len());
     for (when, then) in case.when_then_expr {
-        let when = match has_operand {
-            true => Box::new(adapt(*when, &tested, types)?),
-            false => Box::new(condition_of_case(*when, schema, types)?),
-        };
-        when_then_expr.push((when, Box::new(adapt(*then, &ty, types)?)));
+        tests.push(match has_operand {
+            true => adapt(*when, &tested, types)?,
+            false => condition_of_case(*when, schema, types)?,
+        });
+        results.push(Box::new(adapt(*then, &ty, types)?));
     }
+    if has_operand {
+        documents::all_compared(&mut tests, "=", schema)?;
+    }
+    let mut tests = tests.into_iter().map(Box::new);
+    let expr = if has_operand { tests.next() } else { None };
+    let when_then_expr: Vec<_> = tests.zip(results).collect();
     let else_expr = match case.else_expr {
         Some(expr) => Some(Box::new(adapt(*expr, &ty, types)?)),
         None => None,
