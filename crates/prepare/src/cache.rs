@@ -125,7 +125,7 @@ impl StatementCache {
         }
     }
 
-    /// The statement in `text`, bound; an empty text gives [`Plan::Empty`].
+    /// The statement in `text`, bound; an empty text gives [`Plan::Empty`](crate::plan::Plan::Empty).
     ///
     /// Errors: those of parsing and binding; 42601 if there is more than one statement.
     pub fn get_or_bind(
