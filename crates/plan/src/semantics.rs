@@ -516,6 +516,18 @@ fn set_operation(mut union: Union) -> Result<Union> {
             }
         }
         let Some(known) = known.filter(|ty| !is_text(ty)) else { continue };
+        if let Some(float) = float_of(union.inputs.iter().map(|input| type_of(input, at))) {
+            for input in &mut union.inputs {
+                if let DataType::Decimal128(..) = type_of(input, at) {
+                    let mut exprs: Vec<Expr> =
+                        input.schema().columns().into_iter().map(Expr::Column).collect();
+                    let name = input.schema().field(at).name().clone();
+                    exprs[at] = to(std::mem::take(&mut exprs[at]), float.clone()).alias(name);
+                    let converted = Projection::try_new(exprs, Arc::clone(input))?;
+                    *input = Arc::new(LogicalPlan::Projection(converted));
+                }
+            }
+        }
         for input in &mut union.inputs {
             if let Some(text) = quoted_output(input, at) {
                 let constant = typed_constant(text, &known)?;
@@ -524,6 +536,38 @@ fn set_operation(mut union: Union) -> Result<Union> {
         }
     }
     Ok(union)
+}
+
+fn type_of(plan: &LogicalPlan, at: usize) -> &DataType {
+    plan.schema().field(at).data_type()
+}
+
+/// The type that decimals take among such types: the widest float, if there is one. A float never becomes a
+/// decimal, which has neither NaN nor room for large values.
+fn float_of<'t>(types: impl Iterator<Item = &'t DataType>) -> Option<DataType> {
+    let (mut float, mut decimals) = (None, false);
+    for ty in types {
+        match ty {
+            DataType::Float64 => float = Some(DataType::Float64),
+            DataType::Float32 if float.is_none() => float = Some(DataType::Float32),
+            DataType::Decimal128(..) => decimals = true,
+            _ => {}
+        }
+    }
+    float.filter(|_| decimals)
+}
+
+/// Converts decimals among expressions that take one type to the type of a float among them.
+fn all_as_floats<'e>(exprs: impl Iterator<Item = &'e mut Expr>, schema: &DFSchema) -> Result<()> {
+    let exprs: Vec<&mut Expr> = exprs.collect();
+    let types = exprs.iter().map(|expr| expr.get_type(schema)).collect::<Result<Vec<_>>>()?;
+    let Some(float) = float_of(types.iter()) else { return Ok(()) };
+    for (expr, ty) in exprs.into_iter().zip(types) {
+        if let DataType::Decimal128(..) = ty {
+            *expr = to(std::mem::take(expr), float.clone());
+        }
+    }
+    Ok(())
 }
 
 /// The constant in quotes that a column of a SELECT is, if it is one.
@@ -807,6 +851,7 @@ pub(crate) fn operator(
             let mut fit = |expr: Box<Expr>| adapt(*expr, &ty, types);
             let mut all = [fit(expr)?, fit(low)?, fit(high)?];
             without_padding(&mut all, schema)?;
+            all_as_floats(all.iter_mut(), schema)?;
             documents::all_compared(&mut all, ">=", schema)?;
             let [expr, low, high] = all.map(Box::new);
             Expr::Between(Between { expr, negated, low, high })
@@ -949,14 +994,16 @@ fn branches(case: Case, schema: &DFSchema, types: &mut Parameters) -> Result<Exp
     }
     if has_operand {
         documents::all_compared(&mut tests, "=", schema)?;
+        all_as_floats(tests.iter_mut(), schema)?;
     }
-    let mut tests = tests.into_iter().map(Box::new);
-    let expr = if has_operand { tests.next() } else { None };
-    let when_then_expr: Vec<_> = tests.zip(results).collect();
-    let else_expr = match case.else_expr {
+    let mut else_expr = match case.else_expr {
         Some(expr) => Some(Box::new(adapt(*expr, &ty, types)?)),
         None => None,
     };
+    all_as_floats(results.iter_mut().chain(&mut else_expr).map(Box::as_mut), schema)?;
+    let mut tests = tests.into_iter().map(Box::new);
+    let expr = if has_operand { tests.next() } else { None };
+    let when_then_expr: Vec<_> = tests.zip(results).collect();
     let results = when_then_expr.iter().map(|(_, then)| then.as_ref());
     match_each_other("CASE", results.chain(else_expr.as_deref()), schema)?;
     Ok(Expr::Case(Case { expr, when_then_expr, else_expr }))
@@ -1011,7 +1058,8 @@ fn call(function: ScalarFunction, schema: &DFSchema, types: &mut Parameters) -> 
         "coalesce" | "nullif" | "greatest" | "least" | "nvl" => {
             let ty = meeting_type(args.iter(), schema);
             let adapted = args.into_iter().map(|arg| adapt(arg, &ty, types));
-            let args = adapted.collect::<Result<Vec<_>>>()?;
+            let mut args = adapted.collect::<Result<Vec<_>>>()?;
+            all_as_floats(args.iter_mut(), schema)?;
             if name != "nullif" {
                 match_each_other(&name.to_uppercase(), args.iter(), schema)?;
             }

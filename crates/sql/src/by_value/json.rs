@@ -44,7 +44,7 @@ impl Arguments<'_> {
 
     /// The steps of a path: an array of texts, or its text. Errors: 22P02.
     pub(super) fn path(&self, at: usize) -> Result<Vec<Option<String>>> {
-        match self.list(at) {
+        match self.list(at)? {
             Some(steps) => Ok(steps
                 .iter()
                 .map(|step| step.try_as_str().flatten().map(str::to_owned))

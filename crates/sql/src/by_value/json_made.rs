@@ -227,7 +227,7 @@ pub(super) const ROWS: &[Row] = &[
         Ok(json(format!("{{ {} }}", gathered(args)?.join(", "))))
     }),
     Row::new("jsonb\u{1}values", OF_VALUE, &[Kind::List], Gives::Jsonb, |args| {
-        Ok(jsonb(&Tree::Array(gathered_trees(args))))
+        Ok(jsonb(&Tree::Array(gathered_trees(args)?)))
     }),
     Row::new("jsonb\u{1}pair", OF_VALUE, &[Kind::Each, Kind::Each], Gives::Jsonb, |args| {
         let key = Tree::String(aggregated_key(args)?);
@@ -242,7 +242,7 @@ pub(super) const ROWS: &[Row] = &[
             },
             _ => None,
         };
-        let pairs = gathered_trees(args).into_iter().filter_map(pair);
+        let pairs = gathered_trees(args)?.into_iter().filter_map(pair);
         Ok(jsonb(&Tree::object(pairs.collect())))
     }),
 ];
@@ -287,15 +287,15 @@ fn gathered(args: &Arguments<'_>) -> Result<Vec<String>> {
         write_scalar(item, &mut out)?;
         Ok(out)
     };
-    args.list(0).unwrap_or_default().iter().map(text).collect()
+    args.list(0)?.unwrap_or_default().iter().map(text).collect()
 }
 
-fn gathered_trees(args: &Arguments<'_>) -> Vec<Tree> {
+fn gathered_trees(args: &Arguments<'_>) -> Result<Vec<Tree>> {
     let tree = |item: ScalarValue| match item {
         ScalarValue::LargeBinary(Some(bytes)) => Node::new(&bytes).tree(),
         _ => Tree::Null,
     };
-    args.list(0).unwrap_or_default().into_iter().map(tree).collect()
+    Ok(args.list(0)?.unwrap_or_default().into_iter().map(tree).collect())
 }
 
 fn truth(args: &Arguments<'_>, at: usize) -> Option<bool> {
