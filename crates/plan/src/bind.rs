@@ -41,6 +41,7 @@ use crate::semantics;
 use crate::single_table;
 use crate::sizes;
 use crate::system_names::{SystemNames, SystemSchemas};
+use crate::values_lists;
 use halcyon_catalog::session_vars::SessionVars;
 use halcyon_catalog::{Catalog, Privilege, Relation, Table, View, temporary};
 use halcyon_sql::diagnose::{external, nearest, sql_error};
@@ -404,6 +405,10 @@ impl Context<'_> {
         // What a view within such a query reads is read by the query.
         self.repeats_rows.set(self.repeats_rows.get() || repeats_rows(query));
         let relations = sizes::relations(query, &|name| self.relations_within(name))?;
+        values_lists::settle(query, &|query| {
+            let plan = self.binder.query(query).ok()?;
+            plan.schema().fields().first().cloned()
+        });
         merged_columns::settle(query, self)?;
         dialect::rewrite_query(query)?;
         Ok(relations)

@@ -56,6 +56,7 @@ pub mod stored_names;
 pub mod system_names;
 pub mod table_functions;
 mod unnest;
+mod values_lists;
 pub mod wide;
 mod windows;
 pub mod zone_function;

@@ -323,6 +323,21 @@ fn literals(plan: LogicalPlan) -> Result<LogicalPlan> {
     .data()
 }
 
+/// A plan whose columns say of their types what those of a schema say.
+fn with_metadata_of(plan: LogicalPlan, schema: &DFSchema) -> Result<LogicalPlan> {
+    let fields = || plan.schema().fields().iter().zip(schema.fields());
+    if fields().all(|(own, wanted)| own.metadata() == wanted.metadata()) {
+        return Ok(plan);
+    }
+    let columns = plan.schema().columns().into_iter().zip(fields());
+    let exprs = columns.map(|(column, (own, wanted))| {
+        let metadata = FieldMetadata::from(wanted.as_ref());
+        Expr::Column(column).alias_with_metadata(own.name(), Some(metadata))
+    });
+    let exprs: Vec<Expr> = exprs.collect();
+    Projection::try_new(exprs, Arc::new(plan)).map(LogicalPlan::Projection)
+}
+
 /// Casts both parts of a recursive query to the types that its work table was planned with.
 fn recursion_with_its_types(mut query: RecursiveQuery) -> Result<LogicalPlan> {
     let mut planned = None;
@@ -338,7 +353,7 @@ fn recursion_with_its_types(mut query: RecursiveQuery) -> Result<LogicalPlan> {
         let schema = DFSchema::try_from(planned.as_ref().clone())?;
         for term in [&mut query.static_term, &mut query.recursive_term] {
             let plan = coerce_plan_expr_for_schema(term.as_ref().clone(), &schema)?;
-            *term = Arc::new(plan);
+            *term = Arc::new(with_metadata_of(plan, &schema)?);
         }
     }
     LogicalPlan::RecursiveQuery(query).recompute_schema()
@@ -475,6 +490,13 @@ fn operators(plan: LogicalPlan, types: &mut Parameters) -> Result<LogicalPlan> {
         let is_limit = matches!(node, LogicalPlan::Limit(_));
         let node = match node {
             LogicalPlan::Union(union) => LogicalPlan::Union(set_operation(union)?),
+            LogicalPlan::Join(mut join) => {
+                // INTERSECT and EXCEPT are joins, whose keys are no operators.
+                for (left, right) in &mut join.on {
+                    all_of_one_type([left, right].into_iter(), &schema)?;
+                }
+                LogicalPlan::Join(join)
+            }
             other => other,
         };
         node.map_expressions(|expr| {
@@ -516,15 +538,11 @@ fn set_operation(mut union: Union) -> Result<Union> {
             }
         }
         let Some(known) = known.filter(|ty| !is_text(ty)) else { continue };
-        if let Some(float) = float_of(union.inputs.iter().map(|input| type_of(input, at))) {
+        let types: Vec<&DataType> = union.inputs.iter().map(|input| type_of(input, at)).collect();
+        if let Some((common, is_converted)) = common_type(types.into_iter()) {
             for input in &mut union.inputs {
-                if let DataType::Decimal128(..) = type_of(input, at) {
-                    let mut exprs: Vec<Expr> =
-                        input.schema().columns().into_iter().map(Expr::Column).collect();
-                    let name = input.schema().field(at).name().clone();
-                    exprs[at] = to(std::mem::take(&mut exprs[at]), float.clone()).alias(name);
-                    let converted = Projection::try_new(exprs, Arc::clone(input))?;
-                    *input = Arc::new(LogicalPlan::Projection(converted));
+                if is_converted(type_of(input, at)) && quoted_output(input, at).is_none() {
+                    *input = Arc::new(with_column_of(Arc::clone(input), at, common.clone())?);
                 }
             }
         }
@@ -542,32 +560,41 @@ fn type_of(plan: &LogicalPlan, at: usize) -> &DataType {
     plan.schema().field(at).data_type()
 }
 
-/// The type that decimals take among such types: the widest float, if there is one. A float never becomes a
-/// decimal, which has neither NaN nor room for large values.
-fn float_of<'t>(types: impl Iterator<Item = &'t DataType>) -> Option<DataType> {
-    let (mut float, mut decimals) = (None, false);
-    for ty in types {
-        match ty {
-            DataType::Float64 => float = Some(DataType::Float64),
-            DataType::Float32 if float.is_none() => float = Some(DataType::Float32),
-            DataType::Decimal128(..) => decimals = true,
-            _ => {}
-        }
+/// The type that expressions of such types take together where DataFusion's choice is not PostgreSQL's, and which of
+/// them are converted to it. Among floats and decimals it is the widest float: a float never becomes a decimal, which
+/// has neither NaN nor room for large values. Among moments it is the one that says most.
+fn common_type<'t>(
+    types: impl Iterator<Item = &'t DataType> + Clone,
+) -> Option<(DataType, fn(&DataType) -> bool)> {
+    use DataType::{Date32, Decimal128, Float32, Float64, Timestamp};
+    let find = |wanted: fn(&DataType) -> bool| types.clone().find(|ty| wanted(ty)).cloned();
+    if let Some(zoned) = find(|ty| matches!(ty, Timestamp(_, Some(_)))) {
+        return Some((zoned, |ty| matches!(ty, Date32 | Timestamp(_, None))));
     }
-    float.filter(|_| decimals)
+    if let Some(moment) = find(|ty| matches!(ty, Timestamp(..))) {
+        return Some((moment, |ty| matches!(ty, Date32)));
+    }
+    let float = find(|ty| matches!(ty, Float64)).or_else(|| find(|ty| matches!(ty, Float32)))?;
+    Some((float, |ty| matches!(ty, Decimal128(..))))
 }
 
-/// Converts decimals among expressions that take one type to the type of a float among them.
-fn all_as_floats<'e>(exprs: impl Iterator<Item = &'e mut Expr>, schema: &DFSchema) -> Result<()> {
+/// Converts expressions that stand beside each other to the type that they have in common.
+fn all_of_one_type<'e>(exprs: impl Iterator<Item = &'e mut Expr>, schema: &DFSchema) -> Result<()> {
     let exprs: Vec<&mut Expr> = exprs.collect();
     let types = exprs.iter().map(|expr| expr.get_type(schema)).collect::<Result<Vec<_>>>()?;
-    let Some(float) = float_of(types.iter()) else { return Ok(()) };
-    for (expr, ty) in exprs.into_iter().zip(types) {
-        if let DataType::Decimal128(..) = ty {
-            *expr = to(std::mem::take(expr), float.clone());
-        }
+    let Some((common, is_converted)) = common_type(types.iter()) else { return Ok(()) };
+    for (expr, _) in exprs.into_iter().zip(&types).filter(|(_, ty)| is_converted(ty)) {
+        *expr = to(std::mem::take(expr), common.clone());
     }
     Ok(())
+}
+
+/// A plan with one of its columns converted.
+fn with_column_of(plan: Arc<LogicalPlan>, at: usize, ty: DataType) -> Result<LogicalPlan> {
+    let mut exprs: Vec<Expr> = plan.schema().columns().into_iter().map(Expr::Column).collect();
+    let name = plan.schema().field(at).name().clone();
+    exprs[at] = to(std::mem::take(&mut exprs[at]), ty).alias(name);
+    Projection::try_new(exprs, plan).map(LogicalPlan::Projection)
 }
 
 /// The constant in quotes that a column of a SELECT is, if it is one.
@@ -851,7 +878,7 @@ pub(crate) fn operator(
             let mut fit = |expr: Box<Expr>| adapt(*expr, &ty, types);
             let mut all = [fit(expr)?, fit(low)?, fit(high)?];
             without_padding(&mut all, schema)?;
-            all_as_floats(all.iter_mut(), schema)?;
+            all_of_one_type(all.iter_mut(), schema)?;
             documents::all_compared(&mut all, ">=", schema)?;
             let [expr, low, high] = all.map(Box::new);
             Expr::Between(Between { expr, negated, low, high })
@@ -994,13 +1021,13 @@ fn branches(case: Case, schema: &DFSchema, types: &mut Parameters) -> Result<Exp
     }
     if has_operand {
         documents::all_compared(&mut tests, "=", schema)?;
-        all_as_floats(tests.iter_mut(), schema)?;
+        all_of_one_type(tests.iter_mut(), schema)?;
     }
     let mut else_expr = match case.else_expr {
         Some(expr) => Some(Box::new(adapt(*expr, &ty, types)?)),
         None => None,
     };
-    all_as_floats(results.iter_mut().chain(&mut else_expr).map(Box::as_mut), schema)?;
+    all_of_one_type(results.iter_mut().chain(&mut else_expr).map(Box::as_mut), schema)?;
     let mut tests = tests.into_iter().map(Box::new);
     let expr = if has_operand { tests.next() } else { None };
     let when_then_expr: Vec<_> = tests.zip(results).collect();
@@ -1059,13 +1086,18 @@ fn call(function: ScalarFunction, schema: &DFSchema, types: &mut Parameters) -> 
             let ty = meeting_type(args.iter(), schema);
             let adapted = args.into_iter().map(|arg| adapt(arg, &ty, types));
             let mut args = adapted.collect::<Result<Vec<_>>>()?;
-            all_as_floats(args.iter_mut(), schema)?;
+            all_of_one_type(args.iter_mut(), schema)?;
             if name != "nullif" {
                 match_each_other(&name.to_uppercase(), args.iter(), schema)?;
             }
             if name == "nullif" && matches!(ty, DataType::Interval(_)) && args.len() == 2 {
                 return nullif(args);
             }
+            args
+        }
+        "make_array" => {
+            let mut args = args;
+            all_of_one_type(args.iter_mut(), schema)?;
             args
         }
         // `a && b`; DataFusion wants the items' type.

@@ -1,0 +1,225 @@
+//! The types of the columns of VALUES.
+//!
+//! A column has one type, which follows from all of its cells as the type of COALESCE follows from its arguments
+//! (PostgreSQL, "UNION, CASE, and Related Constructs"). DataFusion's planner unites the types of cells in its own
+//! way, and refuses constants in quotes beside others. So the cells of a column are converted to its type before
+//! the planner sees them, unless they are plain constants of one kind.
+
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+
+use arrow::datatypes::{DataType as ArrowType, FieldRef};
+use datafusion::sql::sqlparser::ast::{
+    self, CastKind, DataType, Expr, Query, Select, SelectItem, SetExpr, UnaryOperator, Value,
+    Visit, VisitMut, Visitor, VisitorMut,
+};
+use halcyon_sql::dialect::call;
+use halcyon_sql::parse::{parse_own_expr, parse_own_query};
+use halcyon_sql::type_names::cast_type;
+use halcyon_sql::types::SqlType;
+use halcyon_sql::values::{sql_type_of, sql_type_of_arrow};
+
+/// Converts the cells of all VALUES of several rows within a query. A column whose cells have no type in common,
+/// or cannot be understood without the query around them, stays as it is, for the planner to judge.
+///
+/// `field_of`: the column of a query that has one; `None` for a query that cannot be bound.
+pub(crate) fn settle(query: &mut Query, field_of: &FieldOf<'_>) {
+    let mut settle = Settle(field_of);
+    let ControlFlow::Continue(()) = VisitMut::visit(query, &mut settle);
+}
+
+/// The column of a query.
+type FieldOf<'a> = dyn Fn(&Query) -> Option<FieldRef> + 'a;
+
+struct Settle<'a>(&'a FieldOf<'a>);
+
+impl VisitorMut for Settle<'_> {
+    type Break = std::convert::Infallible;
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<Self::Break> {
+        self.body(&mut query.body);
+        ControlFlow::Continue(())
+    }
+}
+
+impl Settle<'_> {
+    fn body(&self, body: &mut SetExpr) {
+        match body {
+            SetExpr::SetOperation { left, right, .. } => {
+                self.body(left);
+                self.body(right);
+            }
+            SetExpr::Values(values) if values.rows.len() > 1 => {
+                for at in 0..values.rows[0].content.len() {
+                    self.column(&mut values.rows, at);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn column(&self, rows: &mut [ast::Parens<Vec<Expr>>], at: usize) {
+        let cells = || rows.iter().filter_map(|row| row.content.get(at));
+        let ty = match kind_of(cells()) {
+            Some(Kind::Cast(ty)) if !has_length(ty) => Some(ty.clone()),
+            Some(_) => None,
+            None => self.type_of(cells()),
+        };
+        let Some(ty) = ty else { return };
+        for cell in rows.iter_mut().filter_map(|row| row.content.get_mut(at)) {
+            let bare = std::mem::replace(cell, Expr::Value(Value::Null.with_empty_span()));
+            let is_converted = matches!(&bare, Expr::Cast { data_type, .. } if *data_type == ty);
+            let converted = if is_converted { bare } else { cast(bare, ty.clone()) };
+            // A call keeps nothing of what some casts say beyond their type, and others do not.
+            *cell = call("coalesce", vec![converted]);
+        }
+    }
+
+    /// The type of a column; `None` if its cells have none by themselves.
+    fn type_of<'e>(&self, cells: impl Iterator<Item = &'e Expr>) -> Option<DataType> {
+        let mut seen = HashSet::new();
+        let mut distinct = Vec::new();
+        for cell in cells {
+            let kind = match cell {
+                // NULL and constants in quotes take the type of the others.
+                Expr::Value(value) if !is_number_or_bool(&value.value) => continue,
+                Expr::Cast { data_type, .. } => format!("CAST {data_type}"),
+                other => shape_of(other),
+            };
+            if has_parameters(cell) {
+                return None;
+            }
+            if seen.insert(kind) {
+                distinct.push(cell.clone());
+            }
+        }
+        let one = match distinct.len() {
+            0 => return None,
+            1 => distinct.pop()?,
+            _ => call("coalesce", distinct),
+        };
+        let field = (self.0)(&selected(one)?)?;
+        let name = match (field.data_type(), sql_type_of(&field)) {
+            (ArrowType::List(item), _) => format!("{}[]", sql_type_of_arrow(item.data_type())?),
+            (_, Some(ty)) => ty.to_string(),
+            (_, None) => return None,
+        };
+        Some(named(&name))
+    }
+}
+
+/// The syntax of a type.
+fn named(name: &str) -> DataType {
+    match parse_own_expr(&format!("CAST(NULL AS {name})")) {
+        Expr::Cast { data_type, .. } => data_type,
+        _ => unreachable!("the text is a cast"),
+    }
+}
+
+/// The text of an expression without its constants: what has the same one has the same type.
+fn shape_of(expr: &Expr) -> String {
+    struct Blank;
+    impl VisitorMut for Blank {
+        type Break = std::convert::Infallible;
+
+        fn pre_visit_value(&mut self, value: &mut ast::ValueWithSpan) -> ControlFlow<Self::Break> {
+            match &mut value.value {
+                Value::SingleQuotedString(text) => text.clear(),
+                Value::Number(digits, _) if digits.parse::<i32>().is_ok() => *digits = "0".into(),
+                _ => {}
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let mut shape = expr.clone();
+    let ControlFlow::Continue(()) = VisitMut::visit(&mut shape, &mut Blank);
+    shape.to_string()
+}
+
+/// `SELECT expr`.
+fn selected(expr: Expr) -> Option<Query> {
+    let mut query = parse_own_query("SELECT NULL");
+    let SetExpr::Select(select) = query.body.as_mut() else { return None };
+    let select: &mut Select = select;
+    select.projection = vec![SelectItem::UnnamedExpr(expr)];
+    Some(query)
+}
+
+fn cast(expr: Expr, data_type: DataType) -> Expr {
+    Expr::Cast {
+        kind: CastKind::DoubleColon,
+        expr: Box::new(expr),
+        data_type,
+        array: false,
+        format: None,
+    }
+}
+
+fn is_number_or_bool(value: &Value) -> bool {
+    matches!(value, Value::Number(..) | Value::Boolean(_))
+}
+
+/// Whether a type is one of texts with a length, which casts say beyond their Arrow type.
+fn has_length(ty: &DataType) -> bool {
+    matches!(cast_type(ty), Ok(SqlType::Char(_) | SqlType::Varchar(_)))
+}
+
+/// Cells that the planner unites by itself, NULL beside any.
+#[derive(PartialEq)]
+enum Kind<'e> {
+    /// Whole numbers and decimals without an exponent.
+    Number,
+    Quoted,
+    Bool,
+    /// Casts to one type.
+    Cast(&'e DataType),
+    Null,
+}
+
+/// The kind of all cells; `None` for cells of several kinds, and others.
+fn kind_of<'e>(cells: impl Iterator<Item = &'e Expr>) -> Option<Kind<'e>> {
+    let kind = |cell: &'e Expr| match cell {
+        Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, expr } => {
+            matches!(expr.as_ref(), Expr::Value(value) if is_plain_number(&value.value))
+                .then_some(Kind::Number)
+        }
+        Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(_) => Some(Kind::Quoted),
+            Value::Boolean(_) => Some(Kind::Bool),
+            value => is_plain_number(value).then_some(Kind::Number),
+        },
+        Expr::Cast { data_type, .. } => Some(Kind::Cast(data_type)),
+        _ => None,
+    };
+    let is_null =
+        |cell: &Expr| matches!(cell, Expr::Value(value) if matches!(value.value, Value::Null));
+    let mut first = None;
+    for cell in cells.filter(|cell| !is_null(cell)) {
+        match (kind(cell), &first) {
+            (None, _) => return None,
+            (found, None) => first = found,
+            (Some(found), Some(first)) if found != *first => return None,
+            _ => {}
+        }
+    }
+    Some(first.unwrap_or(Kind::Null))
+}
+
+fn is_plain_number(value: &Value) -> bool {
+    matches!(value, Value::Number(digits, _) if !digits.contains(['e', 'E']))
+}
+
+fn has_parameters(expr: &Expr) -> bool {
+    struct Search;
+    impl Visitor for Search {
+        type Break = ();
+
+        fn pre_visit_value(&mut self, value: &ast::ValueWithSpan) -> ControlFlow<()> {
+            match value.value {
+                Value::Placeholder(_) => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            }
+        }
+    }
+    expr.visit(&mut Search).is_break()
+}
