@@ -52,6 +52,7 @@ use halcyon_sql::many_rows::repeats_rows;
 use halcyon_sql::merged_columns::{self, Tables};
 use halcyon_sql::parse::{parse_query, with_stack};
 use halcyon_sql::rows::ResultColumn;
+use halcyon_sql::short_aliases;
 use halcyon_sql::types::SqlType;
 use halcyon_sql::values::sql_type_of;
 
@@ -405,6 +406,7 @@ impl Context<'_> {
         // What a view within such a query reads is read by the query.
         self.repeats_rows.set(self.repeats_rows.get() || repeats_rows(query));
         let relations = sizes::relations(query, &|name| self.relations_within(name))?;
+        short_aliases::settle(query, &|name| Tables::columns(self, name).ok());
         values_lists::settle(query, &|query| {
             let plan = self.binder.query(query).ok()?;
             plan.schema().fields().first().cloned()

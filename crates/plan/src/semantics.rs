@@ -560,14 +560,17 @@ fn type_of(plan: &LogicalPlan, at: usize) -> &DataType {
     plan.schema().field(at).data_type()
 }
 
+/// Whether expressions of a type are converted.
+type IsConverted = fn(&DataType) -> bool;
+
 /// The type that expressions of such types take together where DataFusion's choice is not PostgreSQL's, and which of
 /// them are converted to it. Among floats and decimals it is the widest float: a float never becomes a decimal, which
 /// has neither NaN nor room for large values. Among moments it is the one that says most.
 fn common_type<'t>(
     types: impl Iterator<Item = &'t DataType> + Clone,
-) -> Option<(DataType, fn(&DataType) -> bool)> {
+) -> Option<(DataType, IsConverted)> {
     use DataType::{Date32, Decimal128, Float32, Float64, Timestamp};
-    let find = |wanted: fn(&DataType) -> bool| types.clone().find(|ty| wanted(ty)).cloned();
+    let find = |wanted: IsConverted| types.clone().find(|ty| wanted(ty)).cloned();
     if let Some(zoned) = find(|ty| matches!(ty, Timestamp(_, Some(_)))) {
         return Some((zoned, |ty| matches!(ty, Date32 | Timestamp(_, None))));
     }

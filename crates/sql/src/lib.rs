@@ -25,6 +25,7 @@ mod postgresql;
 mod records;
 pub mod rows;
 pub mod shape;
+pub mod short_aliases;
 pub mod stack;
 pub mod syntax;
 pub mod type_names;
