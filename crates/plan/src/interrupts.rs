@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-use crate::conjunctions::balanced;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
@@ -19,6 +18,7 @@ use halcyon_base::interrupt;
 use halcyon_sql::diagnose::external;
 use halcyon_sql::error::SqlError;
 use halcyon_txn::CancelToken;
+use halcyon_unnest::conjunctions::balanced;
 
 /// Does `work`, whose planning `cancel` may end.
 pub fn under<R>(cancel: &CancelToken, work: impl FnOnce() -> R) -> R {

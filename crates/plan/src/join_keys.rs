@@ -15,7 +15,7 @@ use datafusion::logical_expr::utils::{
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Join, LogicalPlan, Operator};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
-use crate::conjunctions::conjunction;
+use halcyon_unnest::conjunctions::conjunction;
 
 /// The rule that takes equalities out of conditions of joins.
 #[derive(Debug)]

@@ -6,7 +6,6 @@
 
 use std::sync::{Arc, LazyLock};
 
-use crate::conjunctions::conjunction;
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{DFSchema, Result, ScalarValue, Spans};
@@ -20,6 +19,7 @@ use datafusion::logical_expr::{
 use halcyon_sql::diagnose::external;
 use halcyon_sql::dialect;
 use halcyon_sql::error::{SqlError, SqlState};
+use halcyon_unnest::conjunctions::conjunction;
 
 /// The function that stands for a row until [`with_fields_compared`]. It is never evaluated.
 pub(crate) fn function() -> Arc<ScalarUDF> {

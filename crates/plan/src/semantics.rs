@@ -60,7 +60,6 @@ use crate::row_sets::with_fields_compared;
 use crate::set_operations::{with_copies_counted, with_flat_unions};
 use crate::sizes;
 use crate::table_functions;
-use crate::unnest::unnest;
 use crate::{concatenation, corrected, documents, intervals, like, nested};
 use halcyon_sql::arrays;
 use halcyon_sql::by_value;
@@ -73,6 +72,7 @@ use halcyon_sql::type_names::{UNCONSTRAINED, cast_type};
 use halcyon_sql::types::{SqlType, TYPE_KEY};
 use halcyon_sql::values::{shown_type, sql_type_of, sql_type_of_arrow, to_scalar};
 use halcyon_sql::zoned;
+use halcyon_unnest::unnest;
 use halcyon_value::pattern::moment;
 
 /// Gives DataFusion's planner Halcyon's types.

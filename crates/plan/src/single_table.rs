@@ -30,10 +30,10 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercionRewriter;
 use halcyon_sql::types::SqlType;
 
-use crate::conjunctions::conjunction;
 use crate::documents;
 use crate::semantics::{self, Parameters};
 use crate::sizes;
+use halcyon_unnest::conjunctions::conjunction;
 
 /// The plan with PostgreSQL's meaning, and the types of the parameters; `None` if the plan is not of one
 /// table, or has an error: then the long way is to say which.

@@ -1,12 +1,13 @@
 //! PostgreSQL's dialect, mended where the SQL parser reads another tree out of a text than PostgreSQL.
 //!
 //! - `a IS DISTINCT FROM b AND c` is `(a IS DISTINCT FROM b) AND c`.
+//! - `-2 ^ 2` is `(-2) ^ 2`.
 //! - `a IN ((SELECT …), b)` has a list and not a subquery.
 //! - `a JOIN b JOIN c ON … ON …` is `a JOIN (b JOIN c ON …) ON …`: see [`with_parentheses`].
 
 use std::any::TypeId;
 
-use datafusion::sql::sqlparser::ast::{Expr, Statement};
+use datafusion::sql::sqlparser::ast::{Expr, Statement, UnaryOperator};
 use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
@@ -46,6 +47,18 @@ impl Dialect for Postgresql {
     fn dialect(&self) -> TypeId {
         go_on();
         POSTGRESQL.dialect()
+    }
+
+    fn parse_prefix(&self, parser: &mut Parser<'_>) -> Option<Result<Expr, ParserError>> {
+        go_on();
+        let op = match parser.peek_token_ref().token {
+            Token::Minus => UnaryOperator::Minus,
+            Token::Plus => UnaryOperator::Plus,
+            _ => return POSTGRESQL.parse_prefix(parser),
+        };
+        parser.next_token();
+        let signed = parser.parse_subexpr(self.prec_value(Precedence::AtTz));
+        Some(signed.map(|expr| Expr::UnaryOp { op, expr: Box::new(expr) }))
     }
 
     fn parse_infix(
@@ -115,7 +128,6 @@ impl Dialect for Postgresql {
         supports_xml_expressions() -> bool;
         supports_comment_optimizer_hint() -> bool;
         is_nested_delimited_identifier_start(ch: char) -> bool;
-        parse_prefix(parser: &mut Parser<'_>) -> Option<Result<Expr, ParserError>>;
         parse_statement(parser: &mut Parser<'_>) -> Option<Result<Statement, ParserError>>;
         prec_unknown() -> u8;
         is_column_alias(keyword: &Keyword, parser: &mut Parser<'_>) -> bool;

@@ -15,13 +15,15 @@ use datafusion::common::{Column, DFSchema, JoinType, NullEquality, Result, Scala
 use datafusion::functions_window::row_number::row_number;
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{
-    Aggregate, Distinct, Expr, ExprFunctionExt, Join, Limit, LogicalPlan, LogicalPlanBuilder,
-    Projection, SubqueryAlias, Union, Unnest, Values, Window, lit, when,
+    Aggregate, Distinct, DistinctOn, Expr, ExprFunctionExt, Join, Limit, LogicalPlan,
+    LogicalPlanBuilder, Operator, Projection, SortExpr, SubqueryAlias, Union, Unnest, Values,
+    Window, lit, when,
 };
 
 use super::flat::{Flat, Through, flatten, rename};
-use super::free::{open_references, replace};
+use super::free::{holds_outer, open_references, replace};
 use super::{Names, column, filter, join, join_on_domain, project, refuse, same};
 use crate::conjunctions::conjunction;
 
@@ -136,6 +138,7 @@ impl Dependent<'_> {
                 let (rows, keys) = self.push(input)?;
                 Ok((LogicalPlan::Distinct(Distinct::All(Arc::new(rows))), keys))
             }
+            LogicalPlan::Distinct(Distinct::On(node)) => self.distinct_on(node),
             LogicalPlan::Aggregate(node) => self.aggregate(node),
             LogicalPlan::Window(node) => self.window(node),
             LogicalPlan::Limit(node) => self.limit(node),
@@ -247,6 +250,29 @@ impl Dependent<'_> {
         Ok((project(rows, exprs)?, keys))
     }
 
+    /// One row for each key and each value of the expressions of DISTINCT ON.
+    fn distinct_on(&mut self, node: &DistinctOn) -> Result<Keyed> {
+        let (input, keys) = self.push(&node.input)?;
+        let schema = node.input.schema();
+        let mut on: Vec<Expr> = keys.iter().map(column).collect();
+        on.extend(self.bind_all(&node.on_expr, schema, &keys)?);
+        let mut shown = self.bind_all(&node.select_expr, schema, &keys)?;
+        shown.extend(keys.iter().map(column));
+        let order = match &node.sort_expr {
+            None => None,
+            Some(sort) => {
+                let mut order: Vec<SortExpr> =
+                    keys.iter().map(|key| column(key).sort(true, false)).collect();
+                for by in sort {
+                    order.push(by.with_expr(self.bind(by.expr.clone(), schema, &keys)?));
+                }
+                Some(order)
+            }
+        };
+        let rows = DistinctOn::try_new(on, shown, order, Arc::new(input))?;
+        Ok((LogicalPlan::Distinct(Distinct::On(rows)), keys))
+    }
+
     fn window(&mut self, node: &Window) -> Result<Keyed> {
         let (input, keys) = self.push(&node.input)?;
         let exprs = self.bind_all(&node.window_expr, node.input.schema(), &keys)?;
@@ -321,11 +347,8 @@ impl Dependent<'_> {
     /// carry them, and they must be equal.
     fn join(&mut self, node: &Join) -> Result<Keyed> {
         if let Some(right) = lateral(&node.right)? {
-            if makes_rows_of_lists(&right)? {
-                let plain = without_lateral(node.clone(), right, self.names)?;
-                return self.push(&plain);
-            }
-            return Err(refuse("an outer column beside LATERAL in a subquery"));
+            let plain = without_lateral(node.clone(), right, self.names)?;
+            return self.push(&plain);
         }
         let kind = node.join_type;
         let (on_left, on_right) = (self.depends(&node.left)?, self.depends(&node.right)?);
@@ -420,9 +443,48 @@ pub fn lateral(right: &LogicalPlan) -> Result<Option<LogicalPlan>> {
     })
 }
 
-/// Whether lists become rows somewhere in a plan.
-pub fn makes_rows_of_lists(plan: &LogicalPlan) -> Result<bool> {
-    plan.exists(|node| Ok(matches!(node, LogicalPlan::Unnest(_))))
+/// Whether a LATERAL plan names outer columns in nothing but conditions, which may as well stand above it: above
+/// aggregates only equalities may, and above windows, limits and set operations none.
+pub fn is_plain_lateral(plan: &LogicalPlan) -> Result<bool> {
+    if open_references(plan)?.is_empty() {
+        return Ok(!plan.exists(|node| Ok(matches!(node, LogicalPlan::Unnest(_))))?);
+    }
+    Ok(match plan {
+        LogicalPlan::Filter(node) => is_plain_lateral(&node.input)?,
+        LogicalPlan::Projection(node) => {
+            !node.expr.iter().any(holds_outer) && is_plain_lateral(&node.input)?
+        }
+        LogicalPlan::SubqueryAlias(node) => is_plain_lateral(&node.input)?,
+        LogicalPlan::Sort(node) => {
+            let names_outer = |by: &SortExpr| holds_outer(&by.expr);
+            node.fetch.is_none()
+                && !node.expr.iter().any(names_outer)
+                && is_plain_lateral(&node.input)?
+        }
+        LogicalPlan::Aggregate(node) => {
+            let mut exprs = node.group_expr.iter().chain(&node.aggr_expr);
+            !exprs.any(holds_outer) && is_matched_by_equality(&node.input)?
+        }
+        _ => false,
+    })
+}
+
+/// Whether a plan names outer columns in nothing but equalities with columns, in conditions above all else.
+fn is_matched_by_equality(plan: &LogicalPlan) -> Result<bool> {
+    let LogicalPlan::Filter(node) = plan else { return Ok(open_references(plan)?.is_empty()) };
+    let is_equality = |expr: &&Expr| {
+        let Expr::BinaryExpr(binary) = expr else { return false };
+        let sides = (binary.left.as_ref(), binary.right.as_ref());
+        binary.op == Operator::Eq
+            && matches!(
+                sides,
+                (Expr::Column(_), Expr::OuterReferenceColumn(..))
+                    | (Expr::OuterReferenceColumn(..), Expr::Column(_))
+            )
+    };
+    let conditions = split_conjunction(&node.predicate);
+    let mut others = conditions.iter().filter(|expr| !is_equality(expr));
+    Ok(!others.any(|expr| holds_outer(expr)) && open_references(&node.input)?.is_empty())
 }
 
 /// A join with its LATERAL right side evaluated for all rows of the left one at once.

@@ -13,7 +13,7 @@ use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
 const SHORT: usize = 64;
 
 /// The conditions joined by AND; `None` if there are none.
-pub(crate) fn conjunction(conditions: impl IntoIterator<Item = Expr>) -> Option<Expr> {
+pub fn conjunction(conditions: impl IntoIterator<Item = Expr>) -> Option<Expr> {
     let conditions: Vec<Expr> = conditions.into_iter().collect();
     match conditions.len() > SHORT {
         true => Some(joined(conditions)),
@@ -22,7 +22,7 @@ pub(crate) fn conjunction(conditions: impl IntoIterator<Item = Expr>) -> Option<
 }
 
 /// The node with its condition balanced, if that is a long chain.
-pub(crate) fn balanced(node: LogicalPlan) -> LogicalPlan {
+pub fn balanced(node: LogicalPlan) -> LogicalPlan {
     match node {
         LogicalPlan::Filter(mut filter) if is_long(&filter.predicate) => {
             filter.predicate = rejoined(filter.predicate);
