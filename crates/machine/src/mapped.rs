@@ -37,9 +37,9 @@ fn map(bytes: usize) -> *mut u8 {
     if mapped == libc::MAP_FAILED { ptr::null_mut() } else { mapped.cast() }
 }
 
-/// Blocks are mapped and unmapped whole, and moved by the system or by a copy.
-// SAFETY: `is_mapped` tells of each layout where its block is; sizes above zero and below `isize::MAX` are what
-// the system takes, and page alignment is at least what was asked for.
+// Blocks are mapped and unmapped whole, and moved by the system or by a copy; sizes above zero and below
+// `isize::MAX` are what the system takes.
+// SAFETY: `is_mapped` tells of each layout where its block is, and a page's alignment is all that mapped ones ask.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Mapped<A> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

@@ -72,7 +72,7 @@ use halcyon_sql::type_names::{UNCONSTRAINED, cast_type};
 use halcyon_sql::types::{SqlType, TYPE_KEY};
 use halcyon_sql::values::{shown_type, sql_type_of, sql_type_of_arrow, to_scalar};
 use halcyon_sql::zoned;
-use halcyon_unnest::unnest;
+use halcyon_unnest::{has_subquery, unnest};
 use halcyon_value::pattern::moment;
 
 /// Gives DataFusion's planner Halcyon's types.
@@ -415,15 +415,6 @@ fn outer_references(plan: LogicalPlan) -> Result<LogicalPlan> {
     .data()
 }
 
-fn has_subquery(node: &LogicalPlan) -> bool {
-    let mut found = false;
-    let _ = node.apply_subqueries(|_| {
-        found = true;
-        Ok(TreeNodeRecursion::Stop)
-    });
-    found
-}
-
 fn renew_subquery(expr: Expr, outer: &DFSchema) -> Result<Transformed<Expr>> {
     let renewed = |subquery: Subquery| -> Result<Subquery> {
         let plan = Arc::unwrap_or_clone(subquery.subquery);
@@ -493,7 +484,16 @@ fn operators(plan: LogicalPlan, types: &mut Parameters) -> Result<LogicalPlan> {
             LogicalPlan::Join(mut join) => {
                 // INTERSECT and EXCEPT are joins, whose keys are no operators.
                 for (left, right) in &mut join.on {
-                    all_of_one_type([left, right].into_iter(), &schema)?;
+                    let of_left = left.get_type(join.left.schema())?;
+                    let of_right = right.get_type(join.right.schema())?;
+                    let types = [&of_left, &of_right];
+                    let common = common_type(types.into_iter(), Beside::Together);
+                    let Some((common, is_converted)) = common else { continue };
+                    for (key, ty) in [left, right].into_iter().zip(types) {
+                        if is_converted(ty) {
+                            *key = to(std::mem::take(key), common.clone());
+                        }
+                    }
                 }
                 LogicalPlan::Join(join)
             }
@@ -539,7 +539,7 @@ fn set_operation(mut union: Union) -> Result<Union> {
         }
         let Some(known) = known.filter(|ty| !is_text(ty)) else { continue };
         let types: Vec<&DataType> = union.inputs.iter().map(|input| type_of(input, at)).collect();
-        if let Some((common, is_converted)) = common_type(types.into_iter()) {
+        if let Some((common, is_converted)) = common_type(types.into_iter(), Beside::Together) {
             for input in &mut union.inputs {
                 if is_converted(type_of(input, at)) && quoted_output(input, at).is_none() {
                     *input = Arc::new(with_column_of(Arc::clone(input), at, common.clone())?);
@@ -560,14 +560,24 @@ fn type_of(plan: &LogicalPlan, at: usize) -> &DataType {
     plan.schema().field(at).data_type()
 }
 
+/// How expressions beside each other take one type.
+#[derive(Clone, Copy, PartialEq)]
+enum Beside {
+    /// As the arguments of COALESCE: REAL stays REAL beside a decimal.
+    Together,
+    /// As the operands of a comparison: there is none of REAL and a decimal but that of DOUBLE PRECISION.
+    Compared,
+}
+
 /// Whether expressions of a type are converted.
 type IsConverted = fn(&DataType) -> bool;
 
-/// The type that expressions of such types take together where DataFusion's choice is not PostgreSQL's, and which of
-/// them are converted to it. Among floats and decimals it is the widest float: a float never becomes a decimal, which
-/// has neither NaN nor room for large values. Among moments it is the one that says most.
+/// The type that expressions of such types take where DataFusion's choice is not PostgreSQL's, and which of them are
+/// converted to it. Among floats and decimals it is a float: a float never becomes a decimal, which has neither NaN
+/// nor room for large values. Among moments it is the one that says most.
 fn common_type<'t>(
     types: impl Iterator<Item = &'t DataType> + Clone,
+    how: Beside,
 ) -> Option<(DataType, IsConverted)> {
     use DataType::{Date32, Decimal128, Float32, Float64, Timestamp};
     let find = |wanted: IsConverted| types.clone().find(|ty| wanted(ty)).cloned();
@@ -577,15 +587,24 @@ fn common_type<'t>(
     if let Some(moment) = find(|ty| matches!(ty, Timestamp(..))) {
         return Some((moment, |ty| matches!(ty, Date32)));
     }
-    let float = find(|ty| matches!(ty, Float64)).or_else(|| find(|ty| matches!(ty, Float32)))?;
+    let real = || find(|ty| matches!(ty, Float32));
+    let float = match (find(|ty| matches!(ty, Float64)), how) {
+        (Some(double), _) => double,
+        (None, Beside::Together) => real()?,
+        (None, Beside::Compared) => real().map(|_| Float64)?,
+    };
     Some((float, |ty| matches!(ty, Decimal128(..))))
 }
 
 /// Converts expressions that stand beside each other to the type that they have in common.
-fn all_of_one_type<'e>(exprs: impl Iterator<Item = &'e mut Expr>, schema: &DFSchema) -> Result<()> {
+fn all_of_one_type<'e>(
+    exprs: impl Iterator<Item = &'e mut Expr>,
+    schema: &DFSchema,
+    how: Beside,
+) -> Result<()> {
     let exprs: Vec<&mut Expr> = exprs.collect();
     let types = exprs.iter().map(|expr| expr.get_type(schema)).collect::<Result<Vec<_>>>()?;
-    let Some((common, is_converted)) = common_type(types.iter()) else { return Ok(()) };
+    let Some((common, is_converted)) = common_type(types.iter(), how) else { return Ok(()) };
     for (expr, _) in exprs.into_iter().zip(&types).filter(|(_, ty)| is_converted(ty)) {
         *expr = to(std::mem::take(expr), common.clone());
     }
@@ -881,7 +900,7 @@ pub(crate) fn operator(
             let mut fit = |expr: Box<Expr>| adapt(*expr, &ty, types);
             let mut all = [fit(expr)?, fit(low)?, fit(high)?];
             without_padding(&mut all, schema)?;
-            all_of_one_type(all.iter_mut(), schema)?;
+            all_of_one_type(all.iter_mut(), schema, Beside::Compared)?;
             documents::all_compared(&mut all, ">=", schema)?;
             let [expr, low, high] = all.map(Box::new);
             Expr::Between(Between { expr, negated, low, high })
@@ -1024,13 +1043,14 @@ fn branches(case: Case, schema: &DFSchema, types: &mut Parameters) -> Result<Exp
     }
     if has_operand {
         documents::all_compared(&mut tests, "=", schema)?;
-        all_of_one_type(tests.iter_mut(), schema)?;
+        all_of_one_type(tests.iter_mut(), schema, Beside::Compared)?;
     }
     let mut else_expr = match case.else_expr {
         Some(expr) => Some(Box::new(adapt(*expr, &ty, types)?)),
         None => None,
     };
-    all_of_one_type(results.iter_mut().chain(&mut else_expr).map(Box::as_mut), schema)?;
+    let all = results.iter_mut().chain(&mut else_expr).map(Box::as_mut);
+    all_of_one_type(all, schema, Beside::Together)?;
     let mut tests = tests.into_iter().map(Box::new);
     let expr = if has_operand { tests.next() } else { None };
     let when_then_expr: Vec<_> = tests.zip(results).collect();
@@ -1089,18 +1109,24 @@ fn call(function: ScalarFunction, schema: &DFSchema, types: &mut Parameters) -> 
             let ty = meeting_type(args.iter(), schema);
             let adapted = args.into_iter().map(|arg| adapt(arg, &ty, types));
             let mut args = adapted.collect::<Result<Vec<_>>>()?;
-            all_of_one_type(args.iter_mut(), schema)?;
+            let is_nullif = name == "nullif" && args.len() == 2;
+            let how = if is_nullif { Beside::Compared } else { Beside::Together };
+            all_of_one_type(args.iter_mut(), schema, how)?;
             if name != "nullif" {
                 match_each_other(&name.to_uppercase(), args.iter(), schema)?;
             }
-            if name == "nullif" && matches!(ty, DataType::Interval(_)) && args.len() == 2 {
+            // DataFusion's function would give the value in the type of the comparison.
+            let first = args.first().map(|arg| arg.get_type(schema)).transpose()?;
+            // DataFusion's function would give the value in the type of the comparison.
+            let keeps_type = matches!(first, Some(DataType::Interval(_) | DataType::Float32));
+            if is_nullif && (keeps_type || matches!(ty, DataType::Interval(_))) {
                 return nullif(args);
             }
             args
         }
         "make_array" => {
             let mut args = args;
-            all_of_one_type(args.iter_mut(), schema)?;
+            all_of_one_type(args.iter_mut(), schema, Beside::Together)?;
             args
         }
         // `a && b`; DataFusion wants the items' type.
@@ -1316,16 +1342,13 @@ fn binary_operator(binary: BinaryExpr, schema: &DFSchema, types: &mut Parameters
     };
     left = adapt(left, &partner, types)?;
     right = adapt(right, &partner, types)?;
-    let (mut lt, mut rt) = (left.get_type(schema)?, right.get_type(schema)?);
-    if matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom) {
-        (left, right) = same_moments(left, &mut lt, right, &mut rt);
-        (left, right) = as_floats(left, &mut lt, right, &mut rt);
-    }
     if matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom) {
         let mut sides = [left, right];
+        all_of_one_type(sides.iter_mut(), schema, Beside::Compared)?;
         without_padding(&mut sides, schema)?;
         [left, right] = sides;
     }
+    let (lt, rt) = (left.get_type(schema)?, right.get_type(schema)?);
     match op {
         Plus | Minus | Multiply | Divide | Modulo => calculation(left, lt, op, right, rt),
         AtArrow | ArrowAt => match [&lt, &rt].map(|ty| matches!(ty, DataType::List(_))) {
@@ -1383,40 +1406,6 @@ fn without_padding(exprs: &mut [Expr], schema: &DFSchema) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Converts a date beside a timestamp to a timestamp, and that beside a TIMESTAMPTZ to TIMESTAMPTZ,
-/// in microseconds.
-fn same_moments(left: Expr, lt: &mut DataType, right: Expr, rt: &mut DataType) -> (Expr, Expr) {
-    use DataType::{Date32, Timestamp};
-    match (&*lt, &*rt) {
-        (Date32, Timestamp(..)) | (Timestamp(_, None), Timestamp(_, Some(_))) => {
-            lt.clone_from(rt);
-            (to(left, rt.clone()), right)
-        }
-        (Timestamp(..), Date32) | (Timestamp(_, Some(_)), Timestamp(_, None)) => {
-            rt.clone_from(lt);
-            (left, to(right, lt.clone()))
-        }
-        _ => (left, right),
-    }
-}
-
-/// Converts a decimal beside a float to DOUBLE PRECISION; the float never becomes a decimal, which
-/// has neither NaN nor room for large values.
-fn as_floats(left: Expr, lt: &mut DataType, right: Expr, rt: &mut DataType) -> (Expr, Expr) {
-    use DataType::{Decimal128, Float32, Float64};
-    match (&*lt, &*rt) {
-        (Float32 | Float64, Decimal128(..)) => {
-            *rt = Float64;
-            (left, to(right, Float64))
-        }
-        (Decimal128(..), Float32 | Float64) => {
-            *lt = Float64;
-            (to(left, Float64), right)
-        }
-        _ => (left, right),
-    }
 }
 
 fn whole(left: Expr, op: Operator, right: Expr) -> Expr {

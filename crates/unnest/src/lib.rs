@@ -70,7 +70,8 @@ pub fn unnest(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.transform_down_with_subqueries(|node| without_subqueries(node, &mut names)).data()
 }
 
-fn has_subquery(node: &LogicalPlan) -> bool {
+/// Whether an expression of a node is, or contains, a subquery.
+pub fn has_subquery(node: &LogicalPlan) -> bool {
     let mut found = false;
     let _ = node.apply_subqueries(|_| {
         found = true;
