@@ -12,7 +12,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use datafusion::catalog::TableFunctionArgs;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{TransformedResult, TreeNode};
@@ -239,8 +239,9 @@ impl Binder<'_> {
     pub fn expr(&self, expr: &ast::Expr, schema: &DFSchema) -> Result<Expr> {
         let mut expr = expr.clone();
         with_stack(|| {
-            dialect::rewrite_expr(&mut expr)?;
             let context = self.context(None);
+            values_lists::settle(&mut expr, &|query| context.field_of(query));
+            dialect::rewrite_expr(&mut expr)?;
             let planner = SqlToRel::new(&context);
             let zone = &self.session.time_zone;
             planner
@@ -407,13 +408,15 @@ impl Context<'_> {
         self.repeats_rows.set(self.repeats_rows.get() || repeats_rows(query));
         let relations = sizes::relations(query, &|name| self.relations_within(name))?;
         short_aliases::settle(query, &|name| Tables::columns(self, name).ok());
-        values_lists::settle(query, &|query| {
-            let plan = self.binder.query(query).ok()?;
-            plan.schema().fields().first().cloned()
-        });
+        values_lists::settle(query, &|query| self.field_of(query));
         merged_columns::settle(query, self)?;
         dialect::rewrite_query(query)?;
         Ok(relations)
+    }
+
+    /// The first column of a query that stands by itself; `None` if the query cannot be bound.
+    fn field_of(&self, query: &ast::Query) -> Option<FieldRef> {
+        self.binder.query(query).ok()?.schema().fields().first().cloned()
     }
 
     /// Relations within a view; none for all else, also for what does not exist.

@@ -10,22 +10,23 @@ use std::ops::ControlFlow;
 
 use arrow::datatypes::{DataType as ArrowType, FieldRef};
 use datafusion::sql::sqlparser::ast::{
-    self, CastKind, DataType, Expr, Query, Select, SelectItem, SetExpr, UnaryOperator, Value,
-    Visit, VisitMut, Visitor, VisitorMut,
+    self, DataType, Expr, Query, Select, SelectItem, SetExpr, UnaryOperator, Value, VisitMut,
+    VisitorMut,
 };
-use halcyon_sql::dialect::call;
+use halcyon_sql::dialect::{call, cast, is_quoted};
 use halcyon_sql::parse::{parse_own_expr, parse_own_query};
 use halcyon_sql::type_names::cast_type;
 use halcyon_sql::types::SqlType;
 use halcyon_sql::values::{sql_type_of, sql_type_of_arrow};
 
-/// Converts the cells of all VALUES of several rows within a query. A column whose cells have no type in common,
-/// or cannot be understood without the query around them, stays as it is, for the planner to judge.
+/// Converts the cells of all VALUES of several rows within a query or an expression. Of a column whose cells cannot
+/// all be understood without what stands around them, or have no type in common, the constants in quotes alone are
+/// converted, and the planner judges the others.
 ///
 /// `field_of`: the column of a query that has one; `None` for a query that cannot be bound.
-pub(crate) fn settle(query: &mut Query, field_of: &FieldOf<'_>) {
+pub(crate) fn settle(within: &mut impl VisitMut, field_of: &FieldOf<'_>) {
     let mut settle = Settle(field_of);
-    let ControlFlow::Continue(()) = VisitMut::visit(query, &mut settle);
+    let ControlFlow::Continue(()) = within.visit(&mut settle);
 }
 
 /// The column of a query.
@@ -62,14 +63,26 @@ impl Settle<'_> {
         let cells = || rows.iter().filter_map(|row| row.content.get(at));
         let ty = match kind_of(cells()) {
             Some(Kind::Cast(ty)) if !has_length(ty) => Some(ty.clone()),
-            Some(_) => None,
+            Some(_) => return,
             None => self.type_of(cells()),
         };
-        let Some(ty) = ty else { return };
+        let written = match &ty {
+            Some(_) => None,
+            None => self.type_of(cells().filter(|cell| is_written(cell))),
+        };
         for cell in rows.iter_mut().filter_map(|row| row.content.get_mut(at)) {
             let bare = std::mem::replace(cell, Expr::Value(Value::Null.with_empty_span()));
-            let is_converted = matches!(&bare, Expr::Cast { data_type, .. } if *data_type == ty);
-            let converted = if is_converted { bare } else { cast(bare, ty.clone()) };
+            let is_of =
+                |ty: &DataType| matches!(&bare, Expr::Cast { data_type, .. } if data_type == ty);
+            let converted = match (&ty, &written) {
+                (Some(ty), _) if !is_of(ty) => cast(bare, ty.clone()),
+                (None, Some(ty)) if is_quoted(&bare) => cast(bare, ty.clone()),
+                (None, _) if matches!(bare, Expr::Value(_)) => {
+                    *cell = bare;
+                    continue;
+                }
+                _ => bare,
+            };
             // A call keeps nothing of what some casts say beyond their type, and others do not.
             *cell = call("coalesce", vec![converted]);
         }
@@ -80,17 +93,16 @@ impl Settle<'_> {
         let mut seen = HashSet::new();
         let mut distinct = Vec::new();
         for cell in cells {
-            let kind = match cell {
-                // NULL and constants in quotes take the type of the others.
+            let one = match cell {
+                // NULL, constants in quotes and parameters take the type of the others.
                 Expr::Value(value) if !is_number_or_bool(&value.value) => continue,
-                Expr::Cast { data_type, .. } => format!("CAST {data_type}"),
-                other => shape_of(other),
+                Expr::Cast { data_type, .. } => {
+                    cast(Expr::Value(Value::Null.with_empty_span()), data_type.clone())
+                }
+                other => other.clone(),
             };
-            if has_parameters(cell) {
-                return None;
-            }
-            if seen.insert(kind) {
-                distinct.push(cell.clone());
+            if seen.insert(shape_of(&one)) {
+                distinct.push(one);
             }
         }
         let one = match distinct.len() {
@@ -106,6 +118,11 @@ impl Settle<'_> {
         };
         Some(named(&name))
     }
+}
+
+/// Whether a cell says its type by itself.
+fn is_written(cell: &Expr) -> bool {
+    matches!(cell, Expr::Cast { .. } | Expr::TypedString(_) | Expr::Value(_))
 }
 
 /// The syntax of a type.
@@ -143,16 +160,6 @@ fn selected(expr: Expr) -> Option<Query> {
     let select: &mut Select = select;
     select.projection = vec![SelectItem::UnnamedExpr(expr)];
     Some(query)
-}
-
-fn cast(expr: Expr, data_type: DataType) -> Expr {
-    Expr::Cast {
-        kind: CastKind::DoubleColon,
-        expr: Box::new(expr),
-        data_type,
-        array: false,
-        format: None,
-    }
 }
 
 fn is_number_or_bool(value: &Value) -> bool {
@@ -207,19 +214,4 @@ fn kind_of<'e>(cells: impl Iterator<Item = &'e Expr>) -> Option<Kind<'e>> {
 
 fn is_plain_number(value: &Value) -> bool {
     matches!(value, Value::Number(digits, _) if !digits.contains(['e', 'E']))
-}
-
-fn has_parameters(expr: &Expr) -> bool {
-    struct Search;
-    impl Visitor for Search {
-        type Break = ();
-
-        fn pre_visit_value(&mut self, value: &ast::ValueWithSpan) -> ControlFlow<()> {
-            match value.value {
-                Value::Placeholder(_) => ControlFlow::Break(()),
-                _ => ControlFlow::Continue(()),
-            }
-        }
-    }
-    expr.visit(&mut Search).is_break()
 }

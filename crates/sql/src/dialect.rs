@@ -73,7 +73,6 @@ impl VisitorMut for Rewrite {
         if self.level == 1 {
             separate_order_names(query);
         }
-        unify_values(&mut query.body);
         let resolved = match query.body.as_mut() {
             SetExpr::Select(select) => windows::resolve(select, query.order_by.as_mut()),
             _ => Ok(()),
@@ -198,83 +197,8 @@ fn separate_order_names(query: &mut Query) {
     }
 }
 
-/// A column of VALUES whose cells are not all of one kind loses what types say beyond their class
-/// (`varchar(3)` is then text, as in PostgreSQL): DataFusion's planner wants all cells to say it.
-fn unify_values(body: &mut SetExpr) {
-    let rows = match body {
-        SetExpr::SetOperation { left, right, .. } => {
-            unify_values(left);
-            return unify_values(right);
-        }
-        SetExpr::Values(values) if values.rows.len() > 1 => &mut values.rows,
-        _ => return,
-    };
-    let is_constant = |expr: &Expr| match expr {
-        Expr::Value(_) => true,
-        Expr::UnaryOp { expr, .. } => matches!(expr.as_ref(), Expr::Value(_)),
-        _ => false,
-    };
-    for at in 0..rows[0].content.len() {
-        let cells = || rows.iter().filter_map(|row| row.content.get(at));
-        let numeric = DataType::Numeric(ast::ExactNumberInfo::None);
-        let types: Vec<DataType> = cells().filter_map(class_of_type).collect();
-        let is_float = |ty: &&DataType| {
-            use crate::types::SqlType::{Double, Real};
-            matches!(crate::type_names::cast_type(ty), Ok(Double | Real))
-        };
-        let wider = types.iter().find(is_float).or(types.iter().find(|ty| **ty == numeric));
-        let ty = wider.or(types.first());
-        if let Some(ty) = ty {
-            for cell in rows.iter_mut().filter_map(|row| row.content.get_mut(at)) {
-                if is_quoted(cell) {
-                    *cell = cast(std::mem::replace(cell, number("0")), ty.clone());
-                }
-            }
-        }
-        let cells = || rows.iter().filter_map(|row| row.content.get(at));
-        let first = match cells().next() {
-            Some(Expr::Cast { data_type, .. }) => Some(data_type),
-            _ => None,
-        };
-        let of_one_type = first.is_some()
-            && cells().all(
-                |cell| matches!(cell, Expr::Cast { data_type, .. } if Some(data_type) == first),
-            );
-        if of_one_type || cells().all(is_constant) {
-            continue;
-        }
-        for row in rows.iter_mut() {
-            if let Some(cell) = row.content.get_mut(at).filter(|cell| !is_constant(cell)) {
-                *cell = call("coalesce", vec![std::mem::replace(cell, number("0"))]);
-            }
-        }
-    }
-}
-
-/// The type that constants in quotes take beside a cell that names its own, without its length.
-fn class_of_type(cell: &Expr) -> Option<DataType> {
-    use crate::types::SqlType;
-    let named = match cell {
-        Expr::Cast { data_type, .. } => data_type,
-        Expr::TypedString(typed) => &typed.data_type,
-        Expr::Value(value) => match &value.value {
-            Value::Boolean(_) => &DataType::Boolean,
-            Value::Number(digits, _) if digits.parse::<i32>().is_ok() => &DataType::Int(None),
-            Value::Number(digits, _) if digits.parse::<i64>().is_ok() => &DataType::BigInt(None),
-            Value::Number(..) => &DataType::Numeric(ast::ExactNumberInfo::None),
-            _ => return None,
-        },
-        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => return class_of_type(expr),
-        _ => return None,
-    };
-    match crate::type_names::cast_type(named).ok()? {
-        SqlType::Char(_) | SqlType::Varchar(_) | SqlType::Text => None,
-        SqlType::Decimal { .. } => Some(DataType::Numeric(ast::ExactNumberInfo::None)),
-        _ => Some(named.clone()),
-    }
-}
-
-fn is_quoted(expr: &Expr) -> bool {
+/// Whether an expression is a constant in quotes.
+pub fn is_quoted(expr: &Expr) -> bool {
     matches!(expr, Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_)))
 }
 
@@ -918,7 +842,8 @@ fn constant(value: ast::ValueWithSpan) -> Expr {
 }
 
 /// `expr::data_type`.
-fn cast(expr: Expr, data_type: DataType) -> Expr {
+/// `expr::data_type`.
+pub fn cast(expr: Expr, data_type: DataType) -> Expr {
     Expr::Cast {
         kind: ast::CastKind::DoubleColon,
         expr: Box::new(expr),
