@@ -142,11 +142,10 @@ impl Values {
     }
 
     fn take_fraction(&mut self, fractions: Option<&ArrayRef>) -> Result<()> {
-        if let (None, Some(fractions)) = (&self.fraction, fractions)
-            && !fractions.is_empty()
-        {
-            let fraction = ScalarValue::try_from_array(fractions, 0)?;
-            self.fraction = Some(fraction).filter(|fraction| !fraction.is_null());
+        let (None, Some(fractions)) = (&self.fraction, fractions) else { return Ok(()) };
+        // A state without rows has none.
+        if let Some(row) = (0..fractions.len()).find(|row| fractions.is_valid(*row)) {
+            self.fraction = Some(ScalarValue::try_from_array(fractions, row)?);
         }
         Ok(())
     }
@@ -263,5 +262,40 @@ impl Accumulator for Values {
 
     fn size(&self) -> usize {
         size_of_val(self) + self.values.iter().map(ScalarValue::size).sum::<usize>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{Float64Array, Int64Array};
+
+    use super::*;
+
+    #[test]
+    fn states_are_merged_in_any_order() {
+        let new = || Values {
+            kind: Kind::Discrete,
+            descending: false,
+            ty: DataType::Int64,
+            fraction_type: Some(DataType::Float64),
+            values: Vec::new(),
+            fraction: None,
+        };
+        let (mut empty, mut full) = (new(), new());
+        let values: ArrayRef = Arc::new(Int64Array::from_iter_values(1..=9));
+        let fractions: ArrayRef = Arc::new(Float64Array::from_iter_values([0.5; 9]));
+        full.update_batch(&[values, fractions]).expect("values");
+        let states = [empty.state().expect("a state"), full.state().expect("a state")];
+        for order in [[0, 1], [1, 0]] {
+            let column = |number: usize| {
+                let cells = order.map(|state: usize| states[state][number].clone());
+                ScalarValue::iter_to_array(cells).expect("cells of one type")
+            };
+            let mut merged = new();
+            merged.merge_batch(&[column(0), column(1)]).expect("states");
+            assert_eq!(merged.evaluate().expect("a value"), ScalarValue::Int64(Some(5)));
+        }
     }
 }
