@@ -110,6 +110,9 @@ impl Session {
             Utility::Upkeep { verb, tables, indexes, schemas } => {
                 self.refuse_upkeep(*verb)?;
                 self.require_objects(tables, indexes, schemas)?;
+                if *verb == UpkeepVerb::Refresh {
+                    tables.iter().try_for_each(|(name, _)| self.require_own_materialized(name))?;
+                }
                 done(tag)
             }
             Utility::Fetch { cursor, step, moves_only } => self.fetch(cursor, *step, *moves_only),
@@ -252,6 +255,18 @@ impl Session {
             catalog.schema(name)?;
         }
         Ok(())
+    }
+
+    /// Checks that a table is a materialized view of the session's role.
+    ///
+    /// Errors: 42P01, 42809, 42501.
+    fn require_own_materialized(&mut self, name: &[String]) -> Result<()> {
+        let catalog = self.current_catalog();
+        let table = catalog.find_table(name, &self.vars.search_path)?;
+        if table.materialized().is_none() {
+            return Err(wrong_kind(&table.name, "materialized view"));
+        }
+        catalog.require_owner(&self.vars.user, &table.owner, "materialized view", &table.name)
     }
 
     fn discard(&mut self, what: Discarded) -> Result<()> {

@@ -107,7 +107,8 @@ pub enum Utility {
         /// Value as text.
         value: Option<String>,
     },
-    /// VACUUM, ANALYZE, REINDEX, CLUSTER: their objects must exist, and nothing is done.
+    /// VACUUM, ANALYZE, REINDEX, CLUSTER, REFRESH MATERIALIZED VIEW: their objects must exist, and nothing is
+    /// done.
     Upkeep {
         /// The statement.
         verb: UpkeepVerb,

@@ -53,6 +53,10 @@ pub(crate) const PRODUCTIONS: &[Production] = &[
     Production { begins: "ANALYSE", read: |r| upkeep::analyze(r).map(Into::into) },
     Production { begins: "REINDEX", read: |r| upkeep::reindex(r).map(Into::into) },
     Production { begins: "CLUSTER", read: |r| upkeep::cluster(r).map(Into::into) },
+    Production {
+        begins: "REFRESH MATERIALIZED VIEW",
+        read: |r| upkeep::refresh(r).map(Into::into),
+    },
     Production { begins: "SUBSCRIBE", read: |r| view::subscribe(r).map(Into::into) },
     Production { begins: "EXPLAIN MAINTENANCE", read: |r| view::maintenance(r).map(Into::into) },
     Production { begins: "EXPLAIN ( … TRIGGERS", read: |r| view::triggers(r).map(Into::into) },

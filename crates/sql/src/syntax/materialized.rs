@@ -54,7 +54,7 @@ const EXECUTORS: &[(&str, ViewExecutor)] = &[
 ];
 
 /// Behind CREATE MATERIALIZED VIEW. Errors: 42601; 22023 for an option that is none, has another value
-/// or comes twice; 0A000 for WITH NO DATA.
+/// or comes twice.
 pub(super) fn create_materialized_view(reader: &mut Reader<'_>) -> Result<CreateMaterializedView> {
     let if_not_exists = reader.eats("IF NOT EXISTS");
     let name = reader.name()?;
@@ -69,11 +69,10 @@ pub(super) fn create_materialized_view(reader: &mut Reader<'_>) -> Result<Create
     };
     reader.expect("AS")?;
     let query = reader.sql_with_joins(|parser| parser.parse_query())?;
-    if reader.eats("WITH NO DATA") {
-        return Err(SqlError::unsupported("CREATE MATERIALIZED VIEW … WITH NO DATA")
-            .hint("A materialized view is always up to date."));
+    // A view without its rows would be filled by REFRESH alone; here it is up to date from the start.
+    if !reader.eats("WITH NO DATA") {
+        reader.eats("WITH DATA");
     }
-    reader.eats("WITH DATA");
     Ok(CreateMaterializedView { name, if_not_exists, columns, options, query })
 }
 

@@ -96,6 +96,7 @@ const READ: &[(&str, &str)] = &[
     ("REINDEX DATABASE d", "REINDEX DATABASE"),
     ("CLUSTER", "CLUSTER"),
     ("CLUSTER VERBOSE a.t USING i", "CLUSTER a.t USING i"),
+    ("refresh materialized view concurrently a.v with data", "REFRESH MATERIALIZED VIEW a.v"),
     (
         "copy t (a, b) from stdin with (format 'csv', header on, freeze, quote '#', force_null (a))",
         "COPY t (a, b) FROM STDIN (FORMAT csv, HEADER, FREEZE, QUOTE '#', FORCE_NULL (a))",
@@ -222,6 +223,7 @@ const REFUSED: &[(&str, u32, &str)] = &[
     ("ANALYSE t,", 11, "end of input"),
     ("REINDEX t", 9, "or near \"t\""),
     ("CLUSTER t USING", 16, "end of input"),
+    ("REFRESH MATERIALIZED VIEW", 26, "end of input"),
     ("COPY t", 7, "end of input"),
     ("COPY t FROM STDIN (HEADER maybe)", 27, "or near \"maybe\""),
     ("COPY t FROM STDIN (DELIMITER 'ab')", 30, "or near \"'ab'\""),

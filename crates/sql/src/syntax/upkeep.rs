@@ -1,4 +1,4 @@
-//! VACUUM, ANALYZE, REINDEX, CLUSTER: what PostgreSQL's tables need from time to time and Halcyon's do
+//! VACUUM, ANALYZE, REINDEX, CLUSTER, REFRESH MATERIALIZED VIEW: what PostgreSQL's tables need from time to time and Halcyon's do
 //! not. Their objects must exist; otherwise these statements do nothing.
 
 use std::fmt;
@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 
 use super::reader::Reader;
 use super::with_commas;
-use crate::error::Result;
+use crate::error::{Result, SqlError};
 
 /// A statement that would keep tables in order, if they needed that.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct Upkeep {
     pub objects: Vec<UpkeepObject>,
 }
 
-/// The first word of an [`Upkeep`], which is its command tag too.
+/// The first words of an [`Upkeep`], which are its command tag too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum UpkeepVerb {
@@ -28,6 +28,7 @@ pub enum UpkeepVerb {
     Analyze,
     Reindex,
     Cluster,
+    Refresh,
 }
 
 /// What an [`Upkeep`] names.
@@ -49,6 +50,7 @@ impl UpkeepVerb {
             UpkeepVerb::Analyze => "ANALYZE",
             UpkeepVerb::Reindex => "REINDEX",
             UpkeepVerb::Cluster => "CLUSTER",
+            UpkeepVerb::Refresh => "REFRESH MATERIALIZED VIEW",
         }
     }
 }
@@ -100,6 +102,18 @@ pub(super) fn cluster(reader: &mut Reader<'_>) -> Result<Upkeep> {
         objects.insert(0, UpkeepObject::Table(table, Vec::new()));
     }
     Ok(Upkeep { verb: UpkeepVerb::Cluster, objects })
+}
+
+/// Behind REFRESH MATERIALIZED VIEW. Errors: 0A000 for WITH NO DATA, which would empty the view.
+pub(super) fn refresh(reader: &mut Reader<'_>) -> Result<Upkeep> {
+    reader.eats("CONCURRENTLY");
+    let objects = vec![UpkeepObject::Table(reader.name()?, Vec::new())];
+    if reader.eats("WITH NO DATA") {
+        return Err(SqlError::unsupported("REFRESH MATERIALIZED VIEW … WITH NO DATA")
+            .hint("A materialized view always has its rows."));
+    }
+    reader.eats("WITH DATA");
+    Ok(Upkeep { verb: UpkeepVerb::Refresh, objects })
 }
 
 /// Options: in brackets, or of these words. None of them matters.
