@@ -12,11 +12,14 @@
 //! - *tpcb*: the seven statements of a TPC-B transaction with literals by the simple protocol;
 //! - *tpcb_prepared*: the same prepared;
 //! - *read_then_write*: SELECT and UPDATE of one row by all clients in a transaction; victims begin again;
-//! - *for_update*: the same with SELECT … FOR UPDATE.
+//! - *for_update*: the same with SELECT … FOR UPDATE;
+//! - *analyses*: `--analysts` connections aggregate all accounts without end, and nobody else is there;
+//! - *beside*: *prepared* beside *analyses*.
 //!
-//! Figures: runs per second over all clients, and microseconds of processor time that the server's
-//! processes took per run; both with their spread between rounds. Arms take turns, round by round.
-//! Checked: every row that is read, after all rounds that branches, tellers, accounts and history come
+//! Figures: runs per second over all clients, microseconds of processor time that the server's
+//! processes took per run, both with their spread between rounds, and the median over rounds of the latencies'
+//! percentiles. Arms take turns, round by round.
+//! Checked: every row that is read and every aggregate, after all rounds that branches, tellers, accounts and history come
 //! to one sum, and that the row which all clients update counts their commits.
 
 mod client;
@@ -27,6 +30,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use halcyon_base::rng::Rng;
+use hdrhistogram::Histogram;
 use serde_json::json;
 
 use crate::measure::{self, Rounds};
@@ -49,6 +53,9 @@ pub struct Options {
     /// Seconds per arm and piece of work, over all rounds
     #[arg(long, default_value_t = 3.0, value_parser = positive)]
     pub seconds: f64,
+    /// Clients that aggregate in *analyses* and *beside*
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub analysts: u32,
     /// Rounds in which the arms take turns
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,
@@ -95,6 +102,10 @@ pub enum Work {
     ReadThenWrite,
     /// A row read FOR UPDATE and then updated by all clients
     ForUpdate,
+    /// Aggregates over all accounts, without end
+    Analyses,
+    /// SELECT by key, prepared once, beside such aggregates
+    Beside,
 }
 
 /// What clients met in the work on one row: commits, victims, the longest row of victims of one client, and the
@@ -112,6 +123,11 @@ impl Work {
         matches!(self, Work::ReadThenWrite | Work::ForUpdate)
     }
 
+    /// Whether analysts are there.
+    fn has_analysts(self) -> bool {
+        matches!(self, Work::Analyses | Work::Beside)
+    }
+
     fn name(self) -> String {
         self.to_possible_value().expect("no variant is skipped").get_name().to_owned()
     }
@@ -127,8 +143,12 @@ struct Measured {
     engine: Engine,
     program: Program,
     clients: Vec<Client>,
+    analysts: Vec<Client>,
     rates: Vec<Rounds>,
+    analyses: Vec<Rounds>,
     processor_us: Vec<Rounds>,
+    /// Median and 99th percentile of latencies.
+    latencies_us: Vec<[Rounds; 2]>,
     failure: Option<Failure>,
 }
 
@@ -175,12 +195,16 @@ impl Measured {
         };
         client::load(&program, options.rows)?;
         let clients = (0..options.clients).map(|number| Client::new(&program, number));
+        let analysts = (0..options.analysts).map(|_| Client::new(&program, options.clients));
         Ok(Measured {
             engine,
             clients: clients.collect::<Result<_>>()?,
+            analysts: analysts.collect::<Result<_>>()?,
             program,
             rates: vec![Rounds::default(); pieces],
+            analyses: vec![Rounds::default(); pieces],
             processor_us: vec![Rounds::default(); pieces],
+            latencies_us: vec![Default::default(); pieces],
             failure: None,
         })
     }
@@ -190,10 +214,21 @@ impl Measured {
         if self.failure.is_some() {
             return;
         }
-        let barrier = Barrier::new(options.clients as usize);
+        let clients: &mut [Client] = match work {
+            Work::Analyses => &mut [],
+            _ => &mut self.clients,
+        };
+        let analysts: &mut [Client] = match work.has_analysts() {
+            true => &mut self.analysts,
+            false => &mut [],
+        };
+        let count = clients.len();
+        let barrier = Barrier::new(count + analysts.len());
         let before = self.program.processor_time();
-        let results: Vec<Result<(u64, Duration)>> = std::thread::scope(|scope| {
-            let running = self.clients.iter_mut().enumerate().map(|(number, client)| {
+        let mut results: Vec<Result<Done>> = std::thread::scope(|scope| {
+            let clients = clients.iter_mut().map(|client| (client, work));
+            let analysts = analysts.iter_mut().map(|analyst| (analyst, Work::Analyses));
+            let running = clients.chain(analysts).enumerate().map(|(number, (client, work))| {
                 let seed =
                     options.seed ^ (u64::from(round) << 32 | (number as u64) << 8 | at as u64);
                 let barrier = &barrier;
@@ -207,25 +242,39 @@ impl Measured {
             running.into_iter().map(|thread| thread.join().expect("no panic")).collect()
         });
         let processor = self.program.processor_time().saturating_sub(before);
-        let (mut rate, mut runs) = (0.0, 0);
-        for result in results {
-            match result {
-                Ok((done, took)) => {
-                    rate += done as f64 / took.as_secs_f64();
-                    runs += done;
+        let mut sums = [(0.0, 0); 2];
+        let mut latencies = measure::latencies();
+        let analyses = results.split_off(count);
+        for (sum, results) in sums.iter_mut().zip([results, analyses]) {
+            for result in results {
+                match result {
+                    Ok(done) => {
+                        sum.0 += done.runs as f64 / done.took.as_secs_f64();
+                        sum.1 += done.runs;
+                        // An analyst beside others is no client.
+                        if work == Work::Analyses || !done.analyses {
+                            latencies.add(&done.latencies).expect("of one kind");
+                        }
+                    }
+                    Err(failure) => self.failure = Some(failure),
                 }
-                Err(failure) => self.failure = Some(failure),
             }
         }
+        let [own, analysts] = sums;
+        let (rate, runs) = if work == Work::Analyses { analysts } else { own };
         self.rates[at].push(rate);
+        self.analyses[at].push(analysts.0);
         self.processor_us[at].push(processor.as_secs_f64() * 1e6 / runs.max(1) as f64);
+        for (rounds, share) in self.latencies_us[at].iter_mut().zip([0.5, 0.99]) {
+            rounds.push(latencies.value_at_quantile(share) as f64 / 1e3);
+        }
     }
 
     fn report(mut self, work: &[Work], options: &Options) -> Arm {
         let engine = format!("{:?}", self.engine).to_lowercase();
         let params = json!({
             "rows": options.rows, "clients": options.clients, "seconds": options.seconds,
-            "rounds": options.rounds, "seed": options.seed,
+            "analysts": options.analysts, "rounds": options.rounds, "seed": options.seed,
         });
         let mut arm = Arm::new("wire", &engine, params);
         let mut counted = 0;
@@ -241,6 +290,14 @@ impl Measured {
             }
             arm.figure(&format!("{name}_per_s"), self.rates[at].median().round());
             arm.rounded(&format!("{name}_spread"), self.rates[at].spread());
+            let [median, high] = &self.latencies_us[at];
+            arm.rounded(&format!("{name}_p50_us"), median.median());
+            arm.rounded(&format!("{name}_p99_us"), high.median());
+            if *work == Work::Beside {
+                arm.rounded(&format!("{name}_analyses_per_s"), self.analyses[at].median());
+                arm.rounded(&format!("{name}_analyses_spread"), self.analyses[at].spread());
+                continue;
+            }
             arm.rounded(&format!("{name}_server_us"), self.processor_us[at].median());
             arm.rounded(&format!("{name}_server_spread"), self.processor_us[at].spread());
         }
@@ -257,22 +314,34 @@ impl Measured {
     }
 }
 
-/// Works until `time` is over; returns how many runs were done, and in which time.
+/// What one client has done.
+struct Done {
+    analyses: bool,
+    runs: u64,
+    took: Duration,
+    /// In nanoseconds.
+    latencies: Histogram<u64>,
+}
+
+/// Works until `time` is over.
 fn work_for(
     client: &mut Client,
     work: Work,
     rows: u32,
     rng: &mut Rng,
     time: Duration,
-) -> Result<(u64, Duration)> {
+) -> Result<Done> {
     let start = Instant::now();
-    let mut done = 0;
+    let (mut runs, mut before) = (0, Duration::ZERO);
+    let mut latencies = measure::latencies();
     loop {
         client.run(work, rows, rng)?;
-        done += 1;
+        runs += 1;
         let took = start.elapsed();
+        latencies.saturating_record((took - before).as_nanos() as u64);
+        before = took;
         if took >= time {
-            return Ok((done, took));
+            return Ok(Done { analyses: work == Work::Analyses, runs, took, latencies });
         }
     }
 }

@@ -59,6 +59,11 @@ pub(super) struct Client {
 
 const SELECT: &str = "SELECT branch, balance, filler FROM account WHERE id = $1";
 
+/// Accounts by branch and part of their numbers; the first column is their number.
+const ANALYSIS: &str = "SELECT sum(n), sum(total), max(last) FROM (
+    SELECT branch, id % 97 AS part, count(*) AS n, sum(balance) AS total, max(filler) AS last
+    FROM account GROUP BY branch, id % 97) AS parts";
+
 /// The changes of a TPC-B transaction: account, teller, branch, history; `$1` is the delta.
 const CHANGES: [&str; 4] = [
     "UPDATE account SET balance = balance + $1 WHERE id = $2",
@@ -88,7 +93,7 @@ impl Client {
     pub fn run(&mut self, work: Work, rows: u32, rng: &mut Rng) -> Result<()> {
         let id = 1 + rng.below(u64::from(rows)) as i32;
         match work {
-            Work::Prepared => {
+            Work::Prepared | Work::Beside => {
                 let row = self.runtime.block_on(self.connection.query_one(&self.select, &[&id]))?;
                 check(id, row.try_get(2)?)
             }
@@ -113,6 +118,13 @@ impl Client {
             Work::Tpcb => self.tpcb(id, rows, rng),
             Work::TpcbPrepared => self.tpcb_prepared(id, rows, rng),
             Work::ReadThenWrite | Work::ForUpdate => self.count(work),
+            Work::Analyses => {
+                let found = self.simple(ANALYSIS, 0)?;
+                match found == rows.to_string() {
+                    true => Ok(()),
+                    false => Err(Failure::WrongAnswer(format!("{found} of {rows} accounts"))),
+                }
+            }
         }
     }
 
