@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use halcyon::{
-    Database, DatabaseOptions, Opened, Opening, SqlError, SystemSetting, system_settings,
+    Database, DatabaseOptions, Opened, Opening, SqlError, SystemSetting, Workers, system_settings,
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -58,11 +58,16 @@ impl Tuning {
 
 /// Opens the database in a folder, or makes one in memory, with a bar on stderr if opening takes a
 /// while. Errors are printed.
-pub fn open(folder: Option<&Path>, tuning: &Tuning) -> Result<Database, ExitCode> {
-    let options = tuning.options().map_err(|error| {
+pub fn open(
+    folder: Option<&Path>,
+    tuning: &Tuning,
+    workers: Workers,
+) -> Result<Database, ExitCode> {
+    let mut options = tuning.options().map_err(|error| {
         tell(&error);
         ExitCode::from(2)
     })?;
+    options.workers = workers;
     let Some(folder) = folder else { return Ok(Database::with_options(options)) };
     let bar = Bar::new();
     let opened = Database::open_with(folder, options, &|step| bar.tell(step));

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Args;
-use halcyon::Database;
+use halcyon::{Database, Workers};
 use halcyon_server::{ServerConfig, TlsFiles, serve};
 
 use crate::demo::Demo;
@@ -41,9 +41,36 @@ pub struct Options {
     /// File whose first line becomes the first superuser's password
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
+    /// Threads that run analytical statements; 0: one for each processor that is left
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub workers: usize,
+    /// Processors that each get a worker of their own, which never sleeps: 2,4-7
+    #[arg(long, value_name = "LIST", value_parser = processors, default_value = "")]
+    pub dedicated: Processors,
+    /// Priority (1 to 99) of these workers under SCHED_FIFO; locks the process's memory
+    #[arg(long, value_name = "PRIORITY", requires = "dedicated",
+        value_parser = clap::value_parser!(u8).range(1..=99))]
+    pub fifo: Option<u8>,
     /// Connections at once
     #[arg(long, value_name = "N", default_value_t = 2_000)]
     pub connections: usize,
+}
+
+/// Numbers of processors.
+#[derive(Debug, Clone, Default)]
+pub struct Processors(Vec<u32>);
+
+/// A list of processors as the kernel writes it, each of which this process may use.
+fn processors(text: &str) -> Result<Processors, String> {
+    if text.is_empty() {
+        return Ok(Processors::default());
+    }
+    let listed = halcyon_machine::topology::list(text).map_err(|error| error.to_string())?;
+    let allowed = halcyon_machine::affinity::get().map_err(|error| error.to_string())?;
+    match listed.iter().find(|cpu| !allowed.contains(cpu)) {
+        Some(cpu) => Err(format!("this process may not use processor {cpu}, but {allowed:?}")),
+        None => Ok(Processors(listed)),
+    }
 }
 
 /// TPC-H's rule for the suppliers of a part gives the same one twice if there are few.
@@ -56,6 +83,13 @@ fn scale_factor(text: &str) -> Result<f64, String> {
     }
 }
 
+impl Options {
+    fn workers(&self) -> Workers {
+        let dedicated = self.dedicated.0.clone();
+        Workers { count: self.workers, dedicated, fifo: self.fifo, ..Workers::default() }
+    }
+}
+
 /// Serves until SIGINT or SIGTERM.
 pub fn run(options: &Options) -> ExitCode {
     if options.http.is_some() {
@@ -63,7 +97,8 @@ pub fn run(options: &Options) -> ExitCode {
         return ExitCode::from(2);
     }
     let begin = Instant::now();
-    let database = match crate::data::open(options.data.as_deref(), &options.tuning) {
+    let folder = options.data.as_deref();
+    let database = match crate::data::open(folder, &options.tuning, options.workers()) {
         Ok(database) => database,
         Err(code) => return code,
     };

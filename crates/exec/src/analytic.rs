@@ -7,13 +7,22 @@
 //!   the execution (`now()`, `nextval`, system views): these are put in as constants first;
 //! - if the session's thread limit changed, or a table's row count by more than a factor of four.
 //!
-//! Threads: operators run on a runtime of their own, at most `threads` of the session's partitions
-//! at a time; the caller reads a [`BatchStream`] and blocks. The channel between them is bounded,
-//! so a reader who is slow holds the operators back.
+//! Threads: operators run as tasks on the database's workers, in a group for each execution, on at most
+//! `threads` of them at a time ([`halcyon_operators`]). The caller reads a [`BatchStream`]. The channel
+//! between them is bounded, so a reader who is slow holds the operators back, and they hold no worker
+//! meanwhile. A task must not wait for anything but its inputs, so a statement that calls functions which wait
+//! (`pg_sleep`, advisory locks) or reads system tables runs on a thread of its own, with DataFusion's
+//! exchanges.
+//!
+//! Invariants, checked by `both_ways_of_running_give_the_same_rows` and `a_dropped_stream_frees_its_workers`:
+//! 1. A stream that ends without an error has given all rows.
+//! 2. A stream that was dropped has no task left soon after.
 
 use std::collections::HashMap;
+use std::future::poll_fn;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker, ready};
 use std::thread::Thread;
 use std::time::Duration;
 
@@ -31,10 +40,15 @@ use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use datafusion::prelude::SessionConfig;
-use futures::StreamExt;
+use futures::channel::oneshot;
+use futures::future::{AbortHandle, abortable};
+use futures::{FutureExt, StreamExt};
 use halcyon_aggregates::watched;
+use halcyon_base::clock;
 use halcyon_base::memory::Work;
+use halcyon_operators::{Crew, on_workers, paced};
 use halcyon_store::Partition;
+use halcyon_task::{Locality, RunningGroup};
 use halcyon_txn::{CancelToken, Mode};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
@@ -43,25 +57,25 @@ use halcyon_catalog::Table;
 use halcyon_plan::engine::DataFusion;
 use halcyon_plan::env::{Env, Need};
 use halcyon_plan::execution;
+use halcyon_plan::executions;
 use halcyon_plan::interrupts::under;
 use halcyon_plan::intervals;
 use halcyon_plan::like;
-use halcyon_plan::provider::{Snapshot, table_of, tables_of};
+use halcyon_plan::provider::{Snapshot, is_system_table, table_of, tables_of};
 use halcyon_plan::semantics;
 use halcyon_plan::setup::config;
 use halcyon_plan::wide;
 use halcyon_sql::diagnose::sql_error;
 use halcyon_sql::error::{Result, SqlError, SqlState};
-use halcyon_sql::stack::{drop_deep, with_new_stack, with_stack};
+use halcyon_sql::stack::{THREAD_BYTES, drop_deep, with_new_stack, with_stack};
 
-use crate::pacing::paced;
 use crate::pool::pool;
 
 /// Batches that wait for a slow reader.
 const BATCHES_AHEAD: usize = 4;
 
-/// How often a running statement looks whether it was cancelled.
-const CANCEL_POLL: Duration = Duration::from_millis(2);
+/// How often a reader that blocks its thread looks whether its statement was refused memory, which wakes nobody.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// A query that runs vectorised over a snapshot.
 pub struct AnalyticalPlan {
@@ -71,6 +85,8 @@ pub struct AnalyticalPlan {
     schema: SchemaRef,
     /// Whether the plan has parameters or functions of the execution, replaced by constants each time.
     bound_late: bool,
+    /// Whether the plan runs on a thread of its own, since it waits for more than its inputs.
+    waits: bool,
     /// Whether the query is FOR UPDATE: it runs under exclusive locks instead of on a snapshot.
     locks_rows: bool,
     physical: Mutex<Option<Arc<Physical>>>,
@@ -88,6 +104,7 @@ impl AnalyticalPlan {
     pub fn new(logical: LogicalPlan, df: &DataFusion) -> Self {
         let tables = tables_of(&logical);
         let bound_late = is_bound_late(&logical);
+        let waits = df.workers().own_threads || has_waits(&logical);
         let schema = Arc::clone(logical.schema().inner());
         AnalyticalPlan {
             df: df.clone(),
@@ -95,6 +112,7 @@ impl AnalyticalPlan {
             tables,
             schema,
             bound_late,
+            waits,
             locks_rows: false,
             physical: Mutex::new(None),
         }
@@ -163,6 +181,7 @@ impl AnalyticalPlan {
     ) -> Result<(Arc<dyn ExecutionPlan>, SessionConfig)> {
         let threads = env.session.threads.max(1);
         let config = config().with_target_partitions(threads).with_extension(Arc::clone(snapshot));
+        let config = config.with_extension(Arc::new(Crew::default()));
         let sized = |plan: &LogicalPlan, config: SessionConfig| {
             let rows = wide::batch_rows(plan, config.batch_size());
             config.with_batch_size(rows)
@@ -208,7 +227,8 @@ impl AnalyticalPlan {
             *state.config_mut() = config.clone();
             state.execution_props_mut().config_options = Some(Arc::clone(config.options()));
             let planner = DefaultPhysicalPlanner::default();
-            block_on(planner.create_physical_plan(&checked, &state)).and_then(paced)
+            let plan = block_on(planner.create_physical_plan(&checked, &state)).and_then(paced)?;
+            if self.waits { Ok(plan) } else { on_workers(plan) }
         })
         .map_err(|error| sql_error(error, ""))
     }
@@ -232,30 +252,91 @@ impl AnalyticalPlan {
             runtime_env,
         ));
         let (sender, receiver) = mpsc::channel(BATCHES_AHEAD);
+        let (ending, ended) = oneshot::channel();
         let cancel = env.cancel.clone();
-        let watched = cancel.clone();
         let measured = Some(Arc::clone(&plan));
         let owner = Work::of(cancel.account());
+        let watched = cancel.clone();
         let work = async move {
-            // The stream is made here: operators may spawn as soon as they are executed.
-            match execute_stream(plan, context) {
-                Ok(stream) => pump(stream, &sender, &cancel).await,
-                Err(error) => {
-                    let _ = sender.send(Err(sql_error(error, ""))).await;
+            let told = sender.clone();
+            let run = async move {
+                // The stream is made here: operators may spawn as soon as they are executed.
+                match execute_stream(plan, context) {
+                    Ok(stream) => pump(stream, &sender, &cancel).await,
+                    Err(error) => {
+                        let _ = sender.send(Err(sql_error(error, ""))).await;
+                    }
                 }
+            };
+            if AssertUnwindSafe(run).catch_unwind().await.is_err() {
+                // It ends the statement alone: operators change nothing.
+                let panicked = SqlError::new(SqlState::INTERNAL_ERROR, "an operator panicked");
+                let _ = told.send(Err(panicked)).await;
             }
+            let _ = ending.send(());
         };
-        let task = self.df.runtime().spawn(owner.id().working(work));
+        let work = owner.id().working(work);
+        let execution = match self.waits {
+            true => on_own_thread(work)?,
+            false => self.on_workers(work, env)?,
+        };
         let schema = Arc::clone(&self.schema);
         Ok(BatchStream {
             schema,
             receiver,
-            task: Some(task),
+            ended: Some(ended),
+            execution,
             plan: measured,
             cancel: watched,
+            received: None,
             _work: owner,
         })
     }
+
+    /// Runs `work` as the first task of a group of its own.
+    fn on_workers(
+        &self,
+        work: impl Future<Output = ()> + Send + 'static,
+        env: &Env<'_>,
+    ) -> Result<Execution> {
+        let runtime = self.df.runtime();
+        let threads = env.session.threads.clamp(1, runtime.worker_count());
+        let mut group = runtime.group();
+        if threads < runtime.worker_count() {
+            group.limit(threads);
+        }
+        // An island is left only if it has not got the workers that the statement may have.
+        let island = runtime.worker_count() / runtime.island_count().max(1);
+        let locality = if threads <= island { Locality::OneIsland } else { Locality::Spread };
+        let _ = group.future(Crew::default().annotation, work);
+        let group = group.enqueue(locality).map_err(|_| cancelled())?;
+        self.df.executions().note(executions::Execution {
+            session: env.session.session_id,
+            began_us: clock::wall_us(),
+            workers: threads,
+            group: group.clone(),
+        });
+        Ok(Execution::Group(group))
+    }
+}
+
+/// Runs `work` on a thread of its own.
+///
+/// Errors: 53000 if the system gives no thread.
+fn on_own_thread(work: impl Future<Output = ()> + Send + 'static) -> Result<Execution> {
+    let (work, abort) = abortable(work);
+    let run = move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        if let Ok(runtime) = runtime {
+            let _ = runtime.block_on(work);
+        }
+    };
+    let thread = std::thread::Builder::new().name("halcyon-waits".to_owned());
+    let started = thread.stack_size(THREAD_BYTES).spawn(run);
+    started.map_err(|error| {
+        SqlError::new(SqlState::INSUFFICIENT_RESOURCES, format!("no thread was given: {error}"))
+    })?;
+    Ok(Execution::Thread(abort))
 }
 
 impl Physical {
@@ -271,27 +352,13 @@ async fn pump(
     sender: &mpsc::Sender<Result<RecordBatch>>,
     cancel: &CancelToken,
 ) {
-    let mut poll = tokio::time::interval(CANCEL_POLL);
-    loop {
-        let next = tokio::select! {
-            biased;
-            next = stream.next() => next,
-            _ = poll.tick() => {
-                if cancel.is_cancelled() {
-                    let _ = sender.send(Err(cancelled())).await;
-                    return;
-                }
-                continue;
-            }
+    while let Some(result) = stream.next().await {
+        let item = match cancel.is_cancelled() {
+            true => Err(cancelled()),
+            false => result.map_err(|error| sql_error(error, "")),
         };
-        let Some(result) = next else { return };
-        let failed = result.is_err();
-        let item = result.map_err(|error| sql_error(error, ""));
-        if sender.send(item).await.is_err() || failed {
-            return;
-        }
-        if cancel.is_cancelled() {
-            let _ = sender.send(Err(cancelled())).await;
+        let is_last = item.is_err();
+        if sender.send(item).await.is_err() || is_last {
             return;
         }
     }
@@ -309,14 +376,24 @@ fn runtime_env(env: &Env<'_>) -> DfResult<Arc<RuntimeEnv>> {
         .build_arc()
 }
 
+/// The tasks or the thread of an execution.
+enum Execution {
+    Group(RunningGroup),
+    Thread(AbortHandle),
+}
+
 /// The result of an analytical plan: a blocking iterator. Dropping it ends the work.
 pub struct BatchStream {
     schema: SchemaRef,
     receiver: mpsc::Receiver<Result<RecordBatch>>,
-    task: Option<tokio::task::JoinHandle<()>>,
+    /// Told behind the last batch; dropped by an execution that was ended before.
+    ended: Option<oneshot::Receiver<()>>,
+    execution: Execution,
     /// Taken by drop alone.
     plan: Option<Arc<dyn ExecutionPlan>>,
     cancel: CancelToken,
+    /// What was received ahead of its reader ([`BatchStream::poll_ready`]).
+    received: Option<Option<Result<RecordBatch>>>,
     /// Ends the operators with the stream, wherever they look: a task that is aborted goes on to its next await.
     _work: Work,
 }
@@ -333,18 +410,32 @@ impl BatchStream {
         Some(with_stack(|| shown.indent(false).to_string()))
     }
 
-    /// The next batch for callers that must not block their thread.
-    pub async fn next_batch(&mut self) -> Option<Result<RecordBatch>> {
-        match self.receiver.recv().await {
-            Some(item) => Some(item),
-            None => match self.task.take()?.await {
-                Ok(()) => None,
-                // An operator's panic ends the statement alone: operators change nothing.
-                Err(error) if error.is_panic() => {
-                    Some(Err(SqlError::new(SqlState::INTERNAL_ERROR, "an operator panicked")))
+    /// Ready once [`BatchStream::next`] does not wait: a batch is there, the stream has ended, or the statement
+    /// was cancelled.
+    pub fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.received.is_none() {
+            let next = ready!(self.poll_next_batch(context));
+            self.received = Some(next);
+        }
+        Poll::Ready(())
+    }
+
+    fn poll_next_batch(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<RecordBatch>>> {
+        match self.receiver.poll_recv(context) {
+            Poll::Ready(Some(item)) => Poll::Ready(Some(item)),
+            Poll::Ready(None) => {
+                let Some(ended) = &mut self.ended else { return Poll::Ready(None) };
+                let ended = ready!(ended.poll_unpin(context));
+                self.ended = None;
+                Poll::Ready(ended.err().map(|_| Err(cancelled())))
+            }
+            Poll::Pending => {
+                self.cancel.watch(context);
+                match self.cancel.is_cancelled() {
+                    true => Poll::Ready(Some(Err(cancelled()))),
+                    false => Poll::Pending,
                 }
-                Err(_) => Some(Err(cancelled())),
-            },
+            }
         }
     }
 }
@@ -352,43 +443,41 @@ impl BatchStream {
 impl Iterator for BatchStream {
     type Item = Result<RecordBatch>;
 
-    /// Operators may be busy for long without looking at the token, so the reader watches it too.
     fn next(&mut self) -> Option<Self::Item> {
-        let cancel = self.cancel.clone();
-        let next = wait_for(self.next_batch(), || cancel.is_cancelled());
-        next.unwrap_or_else(|| Some(Err(cancelled())))
+        match self.received.take() {
+            Some(received) => received,
+            None => block_on(poll_fn(|context| self.poll_next_batch(context))),
+        }
     }
 }
 
+/// Waits for a future on the caller's thread, which may itself stand inside any executor.
 fn block_on<F: Future>(future: F) -> F::Output {
-    wait_for(future, || false).expect("never given up")
-}
-
-/// Waits for a future on the caller's thread, which may itself stand inside any executor, until
-/// the future is done or `given_up` says so.
-fn wait_for<F: Future>(future: F, given_up: impl Fn() -> bool) -> Option<F::Output> {
     struct Unpark(Thread);
     impl Wake for Unpark {
         fn wake(self: Arc<Self>) {
             self.0.unpark();
         }
     }
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    thread_local! {
+        static WAKER: Waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    }
+    let waker = WAKER.with(Waker::clone);
     let mut context = Context::from_waker(&waker);
     let mut future = std::pin::pin!(future);
     loop {
         match future.as_mut().poll(&mut context) {
-            Poll::Ready(output) => return Some(output),
-            Poll::Pending if given_up() => return None,
-            Poll::Pending => std::thread::park_timeout(CANCEL_POLL),
+            Poll::Ready(output) => return output,
+            Poll::Pending => std::thread::park_timeout(LOOK),
         }
     }
 }
 
 impl Drop for BatchStream {
     fn drop(&mut self) {
-        if let Some(task) = self.task.take() {
-            task.abort();
+        match &self.execution {
+            Execution::Group(group) => group.abort(),
+            Execution::Thread(thread) => thread.abort(),
         }
         if let Some(plan) = self.plan.take() {
             drop_deep(plan);
@@ -417,6 +506,25 @@ fn with_watched_windows(plan: LogicalPlan) -> DfResult<LogicalPlan> {
         node => Ok(Transformed::no(node)),
     });
     watched.data()
+}
+
+/// Whether a plan waits: it calls functions that do, or reads system tables, some of which look at tables
+/// whose writers they wait for.
+fn has_waits(plan: &LogicalPlan) -> bool {
+    let mut found = false;
+    let _ = plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node {
+            found |= is_system_table(&scan.source);
+        }
+        node.apply_expressions(|expr| {
+            expr.apply(|expr| {
+                found |=
+                    matches!(expr, Expr::ScalarFunction(call) if execution::waits(call.name()));
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    });
+    found
 }
 
 /// Whether a plan has parameters, functions of the execution, or scans that are not ours.

@@ -16,7 +16,6 @@ pub mod copy;
 pub mod deferrable;
 pub mod dml;
 pub mod executor;
-mod pacing;
 pub mod point;
 mod pool;
 mod referrers;

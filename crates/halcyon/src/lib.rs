@@ -93,6 +93,7 @@ pub use transaction::Access;
 // purpose.
 pub use halcyon_machine::{Counted, Mapped};
 pub use halcyon_pgcatalog::function_oid;
+pub use halcyon_plan::workers::Workers;
 pub use halcyon_sql::arrays;
 pub use halcyon_sql::client_types::{ClientType, Shape};
 pub use halcyon_sql::error::{Result, SqlError, SqlState};

@@ -7,15 +7,18 @@ use std::time::{Duration, Instant};
 use halcyon_base::clock;
 use halcyon_base::{duty, memory};
 use halcyon_catalog::{Catalog, Table};
+use halcyon_machine::topology::list_text;
 use halcyon_pgcatalog::{
     Accounts, AdvisoryKey, AdvisoryRequest, Effects, Live, LockRow, LogRow, SessionRow,
-    SessionShare, SessionState, SettingRow, StatementRow, TransactionRow,
+    SessionShare, SessionState, SettingRow, StatementRow, TasksRow, TransactionRow, WorkerRow,
 };
+use halcyon_plan::executions::Execution;
 use halcyon_plan::lock_errors::cancelled;
 use halcyon_prepare::shapes::MissReason;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::utility::{Modes, isolation_name, parse_isolation};
 use halcyon_store::Partition;
+use halcyon_task::{Activity, WorkerCounters, WorkerKind, WorkerView};
 use halcyon_txn::{CancelToken, Mode, TransactionState, WaitLimits, cut};
 
 use crate::activity::{SessionEntry, StatementEntry};
@@ -188,6 +191,52 @@ impl Live for View {
         });
         let around = Surroundings { system: self.shared.chosen(&catalog), transaction: modes };
         self.entry.settings().rows(&around)
+    }
+
+    fn workers(&self) -> Vec<WorkerRow> {
+        let Some(runtime) = self.shared.datafusion.started_runtime() else { return Vec::new() };
+        let executions = self.shared.datafusion.executions().under_way();
+        let session_of = |group: u32| {
+            let found = executions.iter().find(|execution| execution.group.number() == group);
+            found.map(|execution| execution.session)
+        };
+        let counters = runtime.counters().workers.into_iter();
+        let row = |(number, (worker, counts)): (usize, (WorkerView, WorkerCounters))| WorkerRow {
+            number: number as u32,
+            is_dedicated: worker.config.kind == WorkerKind::Dedicated,
+            island: u32::from(worker.config.island.0),
+            processors: list_text(&worker.config.cpus),
+            state: match worker.activity {
+                Activity::Busy => "busy",
+                Activity::Spinning => "spinning",
+                Activity::Parked => "sleeping",
+                Activity::Absent => "absent",
+            },
+            session: worker.group.and_then(session_of),
+            tasks: counts.finished,
+            suspensions: counts.classes.values().map(|class| class.suspensions).sum(),
+            busy_ns: counts.busy_ns,
+            run_delay_ns: counts.run_delay_ns,
+            longest_ns: counts.classes.values().map(|class| class.longest_ns).max().unwrap_or(0),
+            sleeps: counts.parks,
+        };
+        runtime.workers().into_iter().zip(counters).enumerate().map(row).collect()
+    }
+
+    fn tasks(&self) -> Vec<TasksRow> {
+        let Some(runtime) = self.shared.datafusion.started_runtime() else { return Vec::new() };
+        let workers = runtime.workers();
+        let row = |execution: Execution| {
+            let group = execution.group.number();
+            TasksRow {
+                session: execution.session,
+                began_us: execution.began_us,
+                tasks: execution.group.live(),
+                running: workers.iter().filter(|worker| worker.group == Some(group)).count() as u64,
+                workers: execution.workers as u64,
+            }
+        };
+        self.shared.datafusion.executions().under_way().into_iter().map(row).collect()
     }
 
     fn effects(&self) -> Option<&dyn Effects> {

@@ -1,5 +1,6 @@
 //! Options with which a database is made or opened.
 
+use halcyon_plan::workers::Workers;
 use halcyon_sql::error::Result;
 
 use crate::settings::SystemSettings;
@@ -11,6 +12,8 @@ pub struct DatabaseOptions {
     pub name: String,
     /// Cores that an analytical statement may use by default; 0 for all.
     pub threads: usize,
+    /// The workers that analytical statements run on. They are started by the first one.
+    pub workers: Workers,
     /// Number of statements that the statement cache keeps.
     pub cached_statements: usize,
     /// Whether a reader-writer latch guards every access to segments and indexes. Locks make it
@@ -28,6 +31,7 @@ impl Default for DatabaseOptions {
         DatabaseOptions {
             name: "halcyon".into(),
             threads: 0,
+            workers: Workers::default(),
             cached_statements: 4096,
             #[cfg(feature = "latches")]
             latches: false,

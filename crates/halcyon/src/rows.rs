@@ -1,6 +1,7 @@
 //! Results as programs read them: row by row with typed columns, or as record batches.
 
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use arrow::array::{
     Array, ArrayRef, AsArray, BinaryViewBuilder, BooleanBuilder, Decimal128Builder,
@@ -146,6 +147,17 @@ impl Rows {
                     None => return Ok(false),
                 }
             },
+        }
+    }
+
+    /// Ready once the next row or batch is there, or why there is none: reading on does not wait.
+    pub fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        match &mut self.source {
+            Source::Set { .. } => Poll::Ready(()),
+            Source::Stream { current: Some(batch), .. } if batch.next < batch.rows => {
+                Poll::Ready(())
+            }
+            Source::Stream { batches, .. } => batches.poll_ready(context),
         }
     }
 
@@ -310,6 +322,11 @@ struct Watched {
 }
 
 impl Watched {
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.reader.watch.set_reading(true);
+        self.batches.poll_ready(context)
+    }
+
     /// The next batch; an error names the deadline if that was the cause.
     fn next(&mut self) -> Result<Option<RecordBatch>> {
         self.reader.watch.set_reading(true);

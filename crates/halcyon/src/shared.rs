@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 
 use crate::activity::{SessionEntry, StatementTable};
 use crate::advisory::AdvisoryLocks;
-use crate::datafusion::new_datafusion;
+use crate::datafusion::datafusion_with;
 use crate::deadline::Deadlines;
 use crate::durable::Durable;
 use crate::memory::MemoryLimit;
@@ -66,7 +66,7 @@ impl Shared {
             catalog: ArcSwap::from_pointee(catalog),
             ddl: Arc::new(PartitionCell::new(PartitionId(0), empty)),
             cache: StatementCache::new(options.cached_statements),
-            datafusion: new_datafusion(),
+            datafusion: datafusion_with(options.workers.clone()),
             deadlines: Deadlines::default(),
             memory: MemoryLimit::default(),
             temporary: Mutex::default(),

@@ -12,7 +12,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use halcyon::{Counted, Database, DatabaseOptions, Session, SqlState, Value, params, testing};
+use halcyon::{
+    Counted, Database, DatabaseOptions, Session, SqlState, Value, Workers, params, testing,
+};
 
 #[path = "../../txn/tests/crashes/disk.rs"]
 #[expect(dead_code, reason = "crashes and flipped bits are for the tests of txn")]
@@ -35,6 +37,14 @@ const SITUATIONS: &[Situation] = &[
     ("statements", &["plan_hits", "plan_misses", "last_miss"], plans_of_statements),
     ("locks", &["schema", "relation", "partition", "partition_id", "mode"], a_lock_held),
     ("locks", &["transaction", "session", "granted"], a_lock_awaited),
+    ("workers", &["worker", "plane", "island", "processors", "state"], who_works),
+    ("workers", &["session", "tasks", "suspensions", "busy_ms", "longest_ms"], what_workers_did),
+    ("workers", &["run_delay_ms", "sleeps"], workers_that_wait),
+    (
+        "tasks",
+        &["session", "statement", "started", "tasks", "running", "workers"],
+        tasks_of_a_query,
+    ),
     ("transactions", &["transaction", "session", "isolation", "started", "locks"], a_transaction),
     ("memory", &["schema", "relation", "partition", "partition_id", "rows"], memory_of_partitions),
     ("memory", &["index", "segments", "free_slots", "bytes"], memory_of_rows_and_indexes),
@@ -134,7 +144,7 @@ macro_rules! views {
     };
 }
 
-views! { sessions statements locks transactions memory memory_accounts views log settings }
+views! { sessions statements locks workers tasks transactions memory memory_accounts views log settings }
 
 #[test]
 fn every_column_is_seen() {
@@ -630,6 +640,116 @@ fn memory_of_sessions(look: &mut Look) {
     let own = format!("account = 'statement' AND session = {}", clerk.id());
     assert_eq!(look.at(&mut clerk, "session", &own), clerk.id().to_string());
     assert_eq!(look.at(&mut clerk, "account", &own), "statement");
+}
+
+/// A database with rows for long queries, and so many workers.
+fn busy_database(workers: Workers) -> Database {
+    let options = DatabaseOptions { workers, threads: 2, ..DatabaseOptions::default() };
+    let database = Database::with_options(options);
+    run(
+        &mut database.session(),
+        "CREATE TABLE n (v BIGINT); INSERT INTO n SELECT i FROM generate_series(1, 20000) AS s(i)",
+    );
+    database
+}
+
+/// A query whose first rows come at once, and its last in an hour.
+const LONG: &str = "SELECT a.v FROM n a, n b, n c WHERE a.v + b.v + c.v > 0";
+
+fn who_works(look: &mut Look) {
+    let database = busy_database(Workers { count: 3, ..Workers::default() });
+    let mut watcher = database.session();
+    run(&mut watcher, "SELECT v FROM n WHERE v = 7 LIMIT 1");
+    let fresh = Database::in_memory();
+    let count = "SELECT count(*)::text FROM halcyon.workers";
+    assert_eq!(one(&mut fresh.session(), count), "0", "nothing has needed them");
+    run(&mut watcher, "SELECT sum(v) FROM n");
+    assert_eq!(one(&mut watcher, count), "3");
+    assert_eq!(look.at(&mut watcher, "worker", "worker = 2"), "2");
+    assert_eq!(look.at(&mut watcher, "plane", "worker = 2"), "control");
+    until("all sleep", || one(&mut watcher, &format!("{count} WHERE state = 'sleeping'")) == "3");
+    let mut busy = database.session();
+    let rows = busy.query(&*format!("SELECT count(*) FROM ({LONG}) q"), &[]).expect("it begins");
+    until("they work", || one(&mut watcher, &format!("{count} WHERE state = 'busy'")) != "0");
+    drop(rows);
+    // A worker that owns its processor never sleeps.
+    let cpu = halcyon_machine::affinity::get().expect("processors")[0];
+    let dedicated = Workers { count: 1, dedicated: vec![cpu], ..Workers::default() };
+    let database = busy_database(dedicated);
+    let mut watcher = database.session();
+    run(&mut watcher, "SELECT sum(v) FROM n");
+    let of = "plane = 'compute'";
+    assert_eq!(look.at(&mut watcher, "processors", of), cpu.to_string());
+    assert_eq!(look.at(&mut watcher, "island", of), "0");
+    until("it looks for work", || look.at(&mut watcher, "state", of) == "spinning");
+}
+
+fn what_workers_did(look: &mut Look) {
+    let database = busy_database(Workers { count: 1, ..Workers::default() });
+    let (mut watcher, mut busy) = (database.session(), database.session());
+    run(&mut busy, "SELECT sum(v) FROM n");
+    let tasks = look.number(&mut watcher, "tasks", "");
+    assert_eq!(look.at(&mut watcher, "session", ""), "NULL");
+    let rows = busy.query(&*format!("SELECT count(*) FROM ({LONG}) q"), &[]).expect("it begins");
+    let id = busy.id().to_string();
+    until("it works for the session", || look.at(&mut watcher, "session", "") == id);
+    until("it has worked", || look.number(&mut watcher, "busy_ms", "") > 20.0);
+    let before = look.number(&mut watcher, "suspensions", "");
+    until("others are let run", || look.number(&mut watcher, "suspensions", "") > before);
+    assert!(look.number(&mut watcher, "longest_ms", "") > 0.0);
+    drop(rows);
+    until("its tasks end", || look.number(&mut watcher, "tasks", "") > tasks);
+}
+
+fn workers_that_wait(look: &mut Look) {
+    let database = busy_database(Workers { count: 2, ..Workers::default() });
+    let mut watcher = database.session();
+    run(&mut watcher, "SELECT sum(v) FROM n");
+    let before = look.number(&mut watcher, "sleeps", "worker = 0");
+    until("it goes to sleep again", || {
+        run(&mut watcher, "SELECT sum(v) FROM n");
+        look.number(&mut watcher, "sleeps", "worker = 0") > before
+    });
+    // Many threads that want the processors keep workers waiting for them.
+    let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let spin = || {
+        let stop = Arc::clone(&stop);
+        std::thread::spawn(move || {
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        })
+    };
+    let cores = std::thread::available_parallelism().map_or(2, usize::from);
+    let spinning: Vec<_> = (0..2 * cores).map(|_| spin()).collect();
+    until("it waits for its processor", || {
+        run(&mut watcher, "SELECT count(*) FROM n a, n b WHERE a.v < 100 AND a.v + b.v < 5");
+        look.number(&mut watcher, "run_delay_ms", "worker = 0") > 0.0
+    });
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    spinning.into_iter().for_each(|thread| thread.join().expect("it ends"));
+}
+
+fn tasks_of_a_query(look: &mut Look) {
+    let database = busy_database(Workers { count: 2, ..Workers::default() });
+    let (mut watcher, mut busy) = (database.session(), database.session());
+    run(&mut watcher, "CREATE ROLE clerk LOGIN");
+    let before = now(&mut watcher);
+    let text = format!("SELECT count(*) FROM ({LONG}) q");
+    let rows = busy.query(text.as_str(), &[]).expect("it begins");
+    let of = format!("session = {}", busy.id());
+    assert_eq!(look.at(&mut watcher, "session", &of), busy.id().to_string());
+    assert_eq!(look.at(&mut watcher, "statement", &of), text);
+    let started = look.at(&mut watcher, "started", &of);
+    assert!(before < started && started < now(&mut watcher), "{before} {started}");
+    until("inputs run beside", || look.number(&mut watcher, "tasks", &of) > 1.0);
+    until("a worker runs them", || look.number(&mut watcher, "running", &of) >= 1.0);
+    assert_eq!(look.at(&mut watcher, "workers", &of), "2");
+    let count = "SELECT count(*)::text FROM halcyon.tasks";
+    let mut clerk = database.session_as("clerk").expect("it may log in");
+    assert_eq!(one(&mut clerk, count), "0", "they are another's");
+    drop(rows);
+    until("they end", || one(&mut watcher, count) == "0");
 }
 
 fn limits_of_memory(look: &mut Look) {

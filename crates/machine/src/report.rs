@@ -4,7 +4,7 @@
 //! things that only an attempt can tell (real-time policy, locked memory, performance events) are
 //! tried on a scratch thread, and left as they were.
 
-use crate::topology::{Topology, read_list};
+use crate::topology::{Topology, list_text, read_list};
 use crate::{clock, counters, memory, schedule};
 use serde::Serialize;
 use std::fmt::{self, Write};
@@ -144,7 +144,7 @@ fn isolated(root: &Path) -> Feature {
         why: if cpus.is_empty() {
             format!("/{path} is empty: the kernel was started without isolcpus=")
         } else {
-            format!("/{path} names {}", list(&cpus))
+            format!("/{path} names {}", list_text(&cpus))
         },
         action: so(
             found(!cpus.is_empty()),
@@ -164,7 +164,7 @@ fn nohz_full(root: &Path) -> Feature {
         why: match text(root, path) {
             None => format!("/{path} is missing: the kernel has no CONFIG_NO_HZ_FULL"),
             Some(_) if cpus.is_empty() => format!("/{path} is empty: started without nohz_full="),
-            Some(_) => format!("/{path} names {}", list(&cpus)),
+            Some(_) => format!("/{path} names {}", list_text(&cpus)),
         },
         action: so(
             found(!cpus.is_empty()),
@@ -483,22 +483,6 @@ fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
-/// Numbers as the kernel lists them: `0-3, 8`.
-fn list(numbers: &[u32]) -> String {
-    let mut runs: Vec<(u32, u32)> = Vec::new();
-    for &number in numbers {
-        match runs.last_mut() {
-            Some((_, last)) if *last + 1 == number => *last = number,
-            _ => runs.push((number, number)),
-        }
-    }
-    let shown = runs.iter().map(|&(first, last)| match first == last {
-        true => first.to_string(),
-        false => format!("{first}-{last}"),
-    });
-    shown.collect::<Vec<_>>().join(", ")
-}
-
 impl Report {
     /// The report as lines for a terminal.
     pub fn render(&self) -> String {
@@ -530,7 +514,7 @@ impl Report {
         for cache in &topology.caches {
             let (kib, cpus) = (cache.bytes / 1024, &cache.cpus);
             let of = if cpus.len() == 1 { "of cpu" } else { "shared by cpus" };
-            let _ = writeln!(out, "  L{} cache, {kib} KiB, {of} {}", cache.level, list(cpus));
+            let _ = writeln!(out, "  L{} cache, {kib} KiB, {of} {}", cache.level, list_text(cpus));
         }
         let _ = writeln!(
             out,
@@ -555,8 +539,8 @@ mod tests {
 
     #[test]
     fn numbers_are_listed_in_runs() {
-        assert_eq!(list(&[0]), "0");
-        assert_eq!(list(&[0, 1, 2, 3, 8, 10, 11]), "0-3, 8, 10-11");
+        assert_eq!(list_text(&[0]), "0");
+        assert_eq!(list_text(&[0, 1, 2, 3, 8, 10, 11]), "0-3, 8, 10-11");
         assert_eq!((count(1, "core"), count(2, "core")), ("1 core".into(), "2 cores".into()));
     }
 }

@@ -249,7 +249,9 @@ pub(crate) fn read_list(path: &Path) -> Option<Vec<u32>> {
 }
 
 /// Numbers of a kernel list such as `0-3,8,10-11`, ascending; of an empty one none.
-pub(crate) fn list(text: &str) -> io::Result<Vec<u32>> {
+///
+/// Errors: the text is no such list.
+pub fn list(text: &str) -> io::Result<Vec<u32>> {
     let wrong = || io::Error::new(io::ErrorKind::InvalidData, format!("not a list: {text:?}"));
     let mut numbers = Vec::new();
     for part in text.trim().split(',').filter(|part| !part.is_empty()) {
@@ -264,6 +266,22 @@ pub(crate) fn list(text: &str) -> io::Result<Vec<u32>> {
     numbers.sort_unstable();
     numbers.dedup();
     Ok(numbers)
+}
+
+/// Numbers as the kernel lists them: `0-3, 8`.
+pub fn list_text(numbers: &[u32]) -> String {
+    let mut runs: Vec<(u32, u32)> = Vec::new();
+    for &number in numbers {
+        match runs.last_mut() {
+            Some((_, last)) if *last + 1 == number => *last = number,
+            _ => runs.push((number, number)),
+        }
+    }
+    let shown = runs.iter().map(|&(first, last)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    });
+    shown.collect::<Vec<_>>().join(", ")
 }
 
 /// Bytes of a size such as `48K`.

@@ -93,6 +93,51 @@ system_views! {
         granted: bool,
     }
 
+    /// One row per worker of the task runtime; none before a statement has needed them. Statements that reach
+    /// few rows, those that wait (`pg_sleep`, advisory locks) and those over system tables need none.
+    workers: Worker from workers {
+        /// Number of the worker, from 0.
+        worker: u32,
+        /// `control` for a worker that shares its processors, `compute` for one that owns its processor.
+        plane: &'static str,
+        /// Number of its island, from 0: the workers that share a last-level cache.
+        island: u32,
+        /// Processors that it may run on, as a list such as 0-3; NULL if the system may move it anywhere.
+        processors: Option<String>,
+        /// One of busy, spinning, sleeping, absent.
+        state: &'static str,
+        /// Session whose statement it works for at the moment.
+        session: Option<u32>,
+        /// Tasks that ended on it.
+        tasks: u64,
+        /// How often a task that it ran stopped to wait for rows, a reader, or its next share of time.
+        suspensions: u64,
+        /// Time that it ran tasks.
+        busy_ms: f64,
+        /// Time that it was ready to run while its processor did something else.
+        run_delay_ms: f64,
+        /// The longest time that it ran tasks without looking at others that wait.
+        longest_ms: f64,
+        /// How often it went to sleep.
+        sleeps: u64,
+    }
+
+    /// One row per statement whose tasks are on the workers, for superusers and for the session's role.
+    tasks: Tasks from tasks {
+        /// Session of the statement.
+        session: u32,
+        /// Text of the session's last or running statement, its first 4,096 bytes.
+        statement: Option<String>,
+        /// When its tasks began.
+        started: Moment,
+        /// Tasks that have not ended.
+        tasks: u64,
+        /// Workers that run them at the moment.
+        running: u64,
+        /// Workers that may run them at once.
+        workers: u64,
+    }
+
     /// One row per transaction under way.
     transactions: Transaction from transactions {
         /// Number of the transaction.
@@ -283,6 +328,42 @@ fn locks(context: &Context) -> Vec<Lock> {
     context.live.locks().into_iter().map(row).collect()
 }
 
+fn workers(context: &Context) -> Vec<Worker> {
+    const MS: f64 = 1e6;
+    let row = |worker: WorkerRow| Worker {
+        worker: worker.number,
+        plane: if worker.is_dedicated { "compute" } else { "control" },
+        island: worker.island,
+        processors: Some(worker.processors).filter(|processors| !processors.is_empty()),
+        state: worker.state,
+        session: worker.session,
+        tasks: worker.tasks,
+        suspensions: worker.suspensions,
+        busy_ms: worker.busy_ns as f64 / MS,
+        run_delay_ms: worker.run_delay_ns as f64 / MS,
+        longest_ms: worker.longest_ns as f64 / MS,
+        sleeps: worker.sleeps,
+    };
+    context.live.workers().into_iter().map(row).collect()
+}
+
+fn tasks(context: &Context) -> Vec<Tasks> {
+    let sessions = context.live.sessions();
+    let row = |running: TasksRow| {
+        let session = sessions.iter().find(|session| session.id == running.session)?;
+        let is_visible = context.is_superuser() || session.user == context.session.user;
+        is_visible.then(|| Tasks {
+            session: running.session,
+            statement: session.statement.clone(),
+            started: Moment(running.began_us),
+            tasks: running.tasks,
+            running: running.running,
+            workers: running.workers,
+        })
+    };
+    context.live.tasks().into_iter().filter_map(row).collect()
+}
+
 fn transactions(context: &Context) -> Vec<Transaction> {
     let row = |running: TransactionRow| Transaction {
         transaction: running.id,
@@ -452,6 +533,10 @@ pub trait Live: Send + Sync {
     fn statements(&self) -> Vec<StatementRow>;
     /// Partition locks, held and awaited.
     fn locks(&self) -> Vec<LockRow>;
+    /// Workers of the task runtime, if it runs.
+    fn workers(&self) -> Vec<WorkerRow>;
+    /// Statements whose tasks are on the workers.
+    fn tasks(&self) -> Vec<TasksRow>;
     /// Transactions under way.
     fn transactions(&self) -> Vec<TransactionRow>;
     /// The redo log; `None` for a database that lives in memory alone.
@@ -586,6 +671,50 @@ pub struct StatementRow {
     pub plan_misses: u64,
     /// Why the last of those did.
     pub last_miss: Option<&'static str>,
+}
+
+/// A worker. Times are nanoseconds.
+#[derive(Clone, Debug, Default)]
+pub struct WorkerRow {
+    /// Number of the worker.
+    pub number: u32,
+    /// Whether its processor is its own.
+    pub is_dedicated: bool,
+    /// Number of its island.
+    pub island: u32,
+    /// List of the processors that it may run on; empty: all.
+    pub processors: String,
+    /// What it does.
+    pub state: &'static str,
+    /// Session whose statement it works for.
+    pub session: Option<u32>,
+    /// Tasks that ended on it.
+    pub tasks: u64,
+    /// Steps after which a task waited.
+    pub suspensions: u64,
+    /// Time with tasks.
+    pub busy_ns: u64,
+    /// Time ready to run without a processor.
+    pub run_delay_ns: u64,
+    /// Longest time with tasks without a look at others.
+    pub longest_ns: u64,
+    /// How often it went to sleep.
+    pub sleeps: u64,
+}
+
+/// A statement whose tasks are on the workers.
+#[derive(Clone, Debug, Default)]
+pub struct TasksRow {
+    /// Session of the statement.
+    pub session: u32,
+    /// When its tasks began, microseconds since 1970.
+    pub began_us: i64,
+    /// Tasks that have not ended.
+    pub tasks: u64,
+    /// Workers that run them.
+    pub running: u64,
+    /// Workers that may run them at once.
+    pub workers: u64,
 }
 
 /// A lock on a partition, held or awaited.

@@ -45,7 +45,7 @@ pub use effects::{AdvisoryKey, AdvisoryRequest, Effects};
 pub use functions::{function, functions, is_known as is_function};
 pub use halcyon_views::{
     Accounts, Live, LockRow, LogRow, SessionRow, SessionShare, SessionState, SettingRow,
-    StatementRow, TransactionRow,
+    StatementRow, TasksRow, TransactionRow, WorkerRow,
 };
 pub use rewrite::rewrite;
 
@@ -148,6 +148,14 @@ impl Live for NoEngine {
 
     fn accounts(&self) -> Accounts {
         Accounts::default()
+    }
+
+    fn workers(&self) -> Vec<WorkerRow> {
+        Vec::new()
+    }
+
+    fn tasks(&self) -> Vec<TasksRow> {
+        Vec::new()
     }
 
     fn settings(&self) -> Vec<SettingRow> {

@@ -1,67 +1,64 @@
-//! The part of DataFusion that planning and running share: its state, its options, its worker
-//! threads.
+//! The part of DataFusion that planning and running share: its state, its options, the workers that run its
+//! operators as tasks.
 //! [`mod@crate::setup`] puts functions and rules in.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::runtime::set_join_set_tracer;
 use datafusion::execution::SessionState;
-use halcyon_base::{duty, memory};
-use halcyon_sql::stack::THREAD_BYTES;
-use tokio::runtime::Runtime;
+use halcyon_base::memory;
+use halcyon_task::Runtime;
 
 use crate::accounts::Accounts;
 use crate::brief::Brief;
+use crate::executions::Executions;
 use crate::system_names::SystemSchemas;
+use crate::workers::{self, Workers};
 
-/// DataFusion as all statements share it: functions, rules, worker threads. Clones share one
-/// instance.
+/// DataFusion as all statements share it: functions, rules, workers. Clones share one instance.
 #[derive(Clone)]
 pub struct DataFusion(Arc<Shared>);
 
 struct Shared {
     /// The system schemas without a running engine.
     system: Box<dyn SystemSchemas>,
-    runtime: Option<Runtime>,
+    workers: Workers,
+    /// Started by the first statement that needs workers.
+    runtime: OnceLock<Arc<Runtime>>,
+    /// Wakes workers that sleep when memory is to be given back.
+    waking: OnceLock<Arc<memory::Waking>>,
     state: SessionState,
     /// A state without functions, cheap to copy, for physical planning, which looks up none.
     bare: SessionState,
     /// The rules of the short way of optimising.
     brief: Brief,
     plannings: AtomicU64,
+    executions: Executions,
 }
 
 impl DataFusion {
-    /// Starts the workers, one per core. `bare`: a state without functions.
-    pub(crate) fn start(
+    /// No thread is started before a statement needs it. `bare`: a state without functions.
+    pub(crate) fn of(
         state: SessionState,
         bare: SessionState,
         system: Box<dyn SystemSchemas>,
+        workers: Workers,
     ) -> Self {
         // A program that uses DataFusion besides and has a tracer keeps that: what operators spawn counts
         // as nobody's then.
         let _ = set_join_set_tracer(&Accounts);
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .thread_name("halcyon-query")
-            .thread_stack_size(THREAD_BYTES)
-            .enable_time()
-            // Operators call functions that wait: pg_sleep, advisory locks.
-            .on_thread_start(|| {
-                duty::stay_on_duty(|work| tokio::task::block_in_place(work));
-                memory::join_pool();
-            })
-            .on_thread_park(memory::at_rest)
-            .build()
-            .expect("the system gives threads");
         DataFusion(Arc::new(Shared {
             system,
-            runtime: Some(runtime),
+            workers,
+            runtime: OnceLock::new(),
+            waking: OnceLock::new(),
             brief: Brief::of(&state.optimizer().rules),
             state,
             bare,
             plannings: AtomicU64::new(0),
+            executions: Executions::default(),
         }))
     }
 
@@ -100,17 +97,29 @@ impl DataFusion {
         self.0.plannings.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The threads that operators run on.
-    pub fn runtime(&self) -> &Runtime {
-        self.0.runtime.as_ref().expect("taken only by drop")
+    /// What was said of the workers.
+    pub fn workers(&self) -> &Workers {
+        &self.0.workers
     }
-}
 
-impl Drop for Shared {
-    /// Does not wait, because the last owner may be a thread that must not block.
-    fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
+    /// The workers that operators run on, started if they are not.
+    pub fn runtime(&self) -> &Arc<Runtime> {
+        self.0.runtime.get_or_init(|| {
+            let runtime = Arc::new(workers::start(&self.0.workers));
+            let waking = workers::waking(&runtime);
+            memory::wake_for_collections(&waking);
+            let _ = self.0.waking.set(waking);
+            runtime
+        })
+    }
+
+    /// The statements that run on the workers.
+    pub fn executions(&self) -> &Executions {
+        &self.0.executions
+    }
+
+    /// The workers that operators run on, if a statement has needed them so far.
+    pub fn started_runtime(&self) -> Option<&Arc<Runtime>> {
+        self.0.runtime.get()
     }
 }

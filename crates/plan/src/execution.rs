@@ -54,6 +54,26 @@ pub enum Answer {
     Sequence(Step),
 }
 
+/// Functions that wait: for time to pass, for other sessions, or for the writers of a table at which they look.
+pub const WAITING: [&str; 11] = [
+    "pg_sleep",
+    "pg_advisory_lock",
+    "pg_advisory_lock_shared",
+    "pg_advisory_xact_lock",
+    "pg_advisory_xact_lock_shared",
+    "pg_relation_size",
+    "pg_table_size",
+    "pg_indexes_size",
+    "pg_total_relation_size",
+    "pg_database_size",
+    "pg_tablespace_size",
+];
+
+/// Whether a function waits: no task may call it.
+pub fn waits(name: &str) -> bool {
+    WAITING.contains(&name)
+}
+
 /// The effect of a function of sequences on its arguments.
 pub type Step = fn(&BoundSequence, &[ValueRef<'_>]) -> halcyon_sql::error::Result<Option<i64>>;
 

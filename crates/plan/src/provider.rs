@@ -12,10 +12,13 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Poll, ready};
 
 use arrow::array::{Int64Array, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use async_trait::async_trait;
+use datafusion::catalog::streaming::StreamingTable;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Constraint, Constraints, Result, Statistics, internal_err};
@@ -32,6 +35,7 @@ use datafusion::physical_plan::{
 };
 use halcyon_base::ids::TableId;
 use halcyon_store::Partition;
+use halcyon_task::poll_proceed;
 
 use crate::estimates;
 use crate::interrupts;
@@ -169,6 +173,8 @@ pub struct ScanExec {
     schema: SchemaRef,
     statistics: Arc<Statistics>,
     properties: Arc<PlanProperties>,
+    /// The next run of segments that no output has taken: outputs that are quick read more.
+    cursor: Arc<AtomicUsize>,
 }
 
 impl ScanExec {
@@ -185,7 +191,13 @@ impl ScanExec {
             EmissionType::Incremental,
             Boundedness::Bounded,
         );
-        ScanExec { table, projection, schema, statistics, properties: Arc::new(properties) }
+        let (properties, cursor) = (Arc::new(properties), Arc::default());
+        ScanExec { table, projection, schema, statistics, properties, cursor }
+    }
+
+    /// The same scan, of which nothing was read.
+    fn anew(&self) -> Arc<dyn ExecutionPlan> {
+        Arc::new(ScanExec { cursor: Arc::default(), ..self.clone() })
     }
 }
 
@@ -228,42 +240,41 @@ impl ExecutionPlan for ScanExec {
         _: Vec<Arc<dyn ExecutionPlan>>,
         _: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(self)
+        Ok(self.anew())
     }
 
     fn with_new_children(
         self: Arc<Self>,
         _: Vec<Arc<dyn ExecutionPlan>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(self)
+        Ok(self.anew())
     }
 
-    fn execute(
-        &self,
-        partition: usize,
-        context: Arc<TaskContext>,
-    ) -> Result<SendableRecordBatchStream> {
+    fn execute(&self, _: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let Some(snapshot) = context.session_config().get_extension::<Snapshot>() else {
             return internal_err!("no snapshot came with the task");
         };
         if snapshot.roots(self.table.id).is_none() {
             return internal_err!("the snapshot lacks table {}", self.table.name);
         }
-        let batches = Batches {
+        let mut batches = Batches {
             snapshot,
             table: self.table.id,
             columns: self.table.columns.len(),
             projection: self.projection.clone(),
             schema: Arc::clone(&self.schema),
-            scan: partition,
-            scans: self.properties.partitioning.partition_count(),
+            cursor: Arc::clone(&self.cursor),
+            run: None,
             partition: 0,
             segment: 0,
             turn: 0,
             rows_max: context.session_config().batch_size(),
             pieces: VecDeque::new(),
         };
-        let stream = futures::stream::iter(batches);
+        let stream = futures::stream::poll_fn(move |polled| {
+            ready!(poll_proceed(polled));
+            Poll::Ready(batches.next())
+        });
         Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), stream)))
     }
 
@@ -285,18 +296,20 @@ impl ExecutionPlan for ScanExec {
     }
 }
 
-/// The batches of one scan partition: every `scans`-th run of segments.
+/// The batches of one output of a scan: of the runs of segments that it takes, one after the other.
 struct Batches {
     snapshot: Arc<Snapshot>,
     table: TableId,
     columns: usize,
     projection: Vec<usize>,
     schema: SchemaRef,
-    scan: usize,
-    scans: usize,
+    /// The next run of segments that no output has taken.
+    cursor: Arc<AtomicUsize>,
+    /// The run that this output has taken last.
+    run: Option<usize>,
     partition: usize,
     segment: usize,
-    /// Segments passed, over all partitions; decides which scan partition the next one belongs to.
+    /// Segments passed, over all partitions; tells to which run the next one belongs.
     turn: usize,
     /// Rows that a batch may have.
     rows_max: usize,
@@ -326,7 +339,10 @@ impl Iterator for Batches {
             let (segment, turn) = (self.segment, self.turn);
             self.segment += 1;
             self.turn += 1;
-            if (turn / RUN_SEGMENTS) % self.scans != self.scan {
+            if self.run.is_none_or(|run| run < turn / RUN_SEGMENTS) {
+                self.run = Some(self.cursor.fetch_add(1, Ordering::Relaxed));
+            }
+            if self.run != Some(turn / RUN_SEGMENTS) {
                 continue;
             }
             match self.batch(root, segment) {
@@ -415,6 +431,15 @@ pub fn tables_of(plan: &LogicalPlan) -> Vec<Arc<Table>> {
         Ok(TreeNodeRecursion::Continue)
     });
     tables
+}
+
+/// Whether a source is a table of the system schemas, whose rows are made when the statement runs.
+pub fn is_system_table(source: &Arc<dyn TableSource>) -> bool {
+    let source = source.downcast_ref::<DefaultTableSource>();
+    source.is_some_and(|source| {
+        let provider: &dyn std::any::Any = source.table_provider.as_ref();
+        provider.is::<StreamingTable>()
+    })
 }
 
 /// The catalog's table behind a planner's source, if the source is a table of ours.

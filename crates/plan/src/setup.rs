@@ -21,20 +21,21 @@ use crate::operands;
 use crate::semi_joins::PushDownSemiJoins;
 use crate::series::{self, SeriesFunction};
 use crate::system_names::{NoSystemSchemas, SystemSchemas};
+use crate::workers::Workers;
 use crate::{corrected, nested, windows};
 
 impl Default for DataFusion {
     /// Without system schemas.
     fn default() -> Self {
-        Self::new(Box::new(NoSystemSchemas))
+        Self::new(Box::new(NoSystemSchemas), Workers::default())
     }
 }
 
 impl DataFusion {
-    /// Starts the workers, one per core. `system`: the system schemas without a running engine.
-    pub fn new(system: Box<dyn SystemSchemas>) -> Self {
+    /// `system`: the system schemas without a running engine.
+    pub fn new(system: Box<dyn SystemSchemas>, workers: Workers) -> Self {
         let (state, bare) = states();
-        DataFusion::start(state, bare, system)
+        DataFusion::of(state, bare, system, workers)
     }
 }
 

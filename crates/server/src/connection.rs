@@ -403,6 +403,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             let out = &mut self.output.buffer;
             match running(|| rows.encode(out, &mut sent, limit)) {
                 Ok(Paused::Full) => self.flush().await?,
+                Ok(Paused::Waits) => poll_fn(|context| rows.poll_ready(context)).await,
                 Ok(paused) => return Ok((paused, sent)),
                 Err(error) => {
                     self.session.fail_transaction();

@@ -1,9 +1,10 @@
 //! Rows between a statement and its client.
 
+use std::task::{Context, Poll, Waker};
+
 use arrow::array::RecordBatch;
 use bytes::BytesMut;
 use halcyon::{Result, Rows, TextFormat};
-use halcyon_base::duty;
 
 use crate::format::Format;
 use crate::format::encode::RowEncoder;
@@ -27,6 +28,8 @@ pub(crate) enum Paused {
     Full,
     /// The requested number of rows is encoded.
     Limit,
+    /// The next rows are still to be computed ([`RowStream::poll_ready`]).
+    Waits,
     /// There are no more rows.
     End,
 }
@@ -37,10 +40,18 @@ impl RowStream {
         RowStream { rows, encoder, batch: None }
     }
 
-    /// Encodes rows until `sent` has reached `limit`, the buffer is full or the result ends.
+    /// Ready once reading on does not wait for the statement.
+    pub(crate) fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        match &self.batch {
+            Some((batch, next)) if *next < batch.num_rows() => Poll::Ready(()),
+            _ => self.rows.poll_ready(context),
+        }
+    }
+
+    /// Encodes rows until `sent` has reached `limit`, the buffer is full, the result ends, or the statement still
+    /// computes what comes next.
     ///
-    /// Blocks while the statement computes, if its rows come as they are found: the thread is relieved
-    /// then. Errors: the statement's.
+    /// Errors: the statement's.
     pub(crate) fn encode(
         &mut self,
         out: &mut BytesMut,
@@ -50,7 +61,7 @@ impl RowStream {
         if !self.rows.is_streamed() {
             return self.encode_rows(out, sent, limit);
         }
-        let paused = duty::relieved(|| self.encode_batches(out, sent, limit));
+        let paused = self.encode_batches(out, sent, limit);
         if let Ok(Paused::Limit) = paused {
             // The client may never ask for the rest.
             self.rows.set_aside();
@@ -74,6 +85,9 @@ impl RowStream {
         while *sent < limit {
             if out.len() >= FLUSH_BYTES {
                 return Ok(Paused::Full);
+            }
+            if self.poll_ready(&mut Context::from_waker(Waker::noop())).is_pending() {
+                return Ok(Paused::Waits);
             }
             match &mut self.batch {
                 Some((batch, next)) if *next < batch.num_rows() => {

@@ -60,6 +60,12 @@ pub struct Config {
     pub fifo_priority: Option<u8>,
     /// The whole process stays in memory, if a worker is dedicated.
     pub lock_memory: bool,
+    /// Bytes of a worker's stack; 0: as the system gives threads.
+    pub stack_bytes: usize,
+    /// Called by each worker's thread before its first task.
+    pub on_start: Option<fn()>,
+    /// Called by a worker that is about to sleep.
+    pub on_rest: Option<fn()>,
 }
 
 impl Config {
@@ -79,6 +85,9 @@ impl Config {
             run_delay_period: Duration::from_millis(100),
             fifo_priority: None,
             lock_memory: false,
+            stack_bytes: 0,
+            on_start: None,
+            on_rest: None,
         }
     }
 

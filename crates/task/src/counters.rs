@@ -2,8 +2,9 @@
 //! anybody reads them at any time, without stopping a worker.
 
 use crate::annotation::{CLASSES, ClassId};
+use crate::config::WorkerConfig;
 use halcyon_base::sync::Mutex;
-use halcyon_base::sync::atomic::{AtomicU64, Ordering};
+use halcyon_base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::collections::BTreeMap;
 
 /// Counts of one worker, written by that worker alone, between tasks.
@@ -22,6 +23,8 @@ pub(crate) struct Published {
     pub(crate) run_delay_ns: AtomicU64,
     pub(crate) freed: AtomicU64,
     pub(crate) switches: AtomicU64,
+    /// The group whose future or other suspendable task runs; 0: none.
+    pub(crate) group: AtomicU32,
 }
 
 /// Adds to a count that only the caller writes.
@@ -180,6 +183,32 @@ pub struct WorkerCounters {
     pub latched: bool,
     /// Counts of the classes that have run here.
     pub classes: BTreeMap<ClassId, ClassCounters>,
+}
+
+/// What a worker does at a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activity {
+    /// The worker runs tasks.
+    Busy,
+    /// The worker has nothing to do, and looks for work all the time.
+    Spinning,
+    /// The worker sleeps until it is woken.
+    Parked,
+    /// The worker was taken away ([`crate::Runtime::remove_worker`]).
+    Absent,
+}
+
+/// A worker as seen from outside at a moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WorkerView {
+    /// Where the worker is, and of which kind.
+    pub config: WorkerConfig,
+    /// What the worker does.
+    pub activity: Activity,
+    /// Number of the group whose future, or other task that may suspend, the worker runs
+    /// ([`crate::RunningGroup::number`]).
+    pub group: Option<u32>,
 }
 
 /// Tasks of one type that ran for longer than they should.

@@ -10,7 +10,7 @@ use crate::group_table::GroupId;
 use crate::reply::{Reply, ReplyTo, TaskError, reply};
 use crate::worker::Context;
 use crate::worker::shared::Shared;
-use crate::worker::sleeper::{Sleeper, Suspendable};
+use crate::worker::sleeper::{Sleeper, Suspendable, surroundings};
 use crate::worker::task::{Step, Task};
 use std::fmt;
 use std::future::Future;
@@ -96,6 +96,25 @@ impl<R> fmt::Debug for FutureHandle<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FutureHandle").finish_non_exhaustive()
     }
+}
+
+/// Spawns a future beside the one that calls this, in the same group, on an idle worker if there is one.
+/// Unlike [`Context::spawn_future`] it needs no context, so code within futures can call it; priority and
+/// class are the annotation's.
+///
+/// Panics: outside the futures of a runtime; if the runtime has no such worker, island or plane as the
+/// annotation asks for.
+pub fn spawn_beside<F>(annotation: Annotation, future: F) -> FutureHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    let (shared, group) = surroundings().expect("a future of a runtime spawns beside itself");
+    shared.check_place(&annotation);
+    let (task, handle) = future_task(&shared, group, future);
+    let task = shared.make_outside(annotation, group, false, task);
+    shared.inject_beside(task, group);
+    handle
 }
 
 impl Context {

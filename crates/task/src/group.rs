@@ -292,6 +292,16 @@ impl RunningGroup {
         self.lease.state().live.load(Ordering::SeqCst) == 0
     }
 
+    /// The group's number, which no other group has as long as a handle is left.
+    pub fn number(&self) -> u32 {
+        self.lease.id.0
+    }
+
+    /// How many tasks of the group have not ended; workers tell late, so at most as many.
+    pub fn live(&self) -> u64 {
+        self.lease.state().live.load(Ordering::SeqCst).max(0) as u64
+    }
+
     /// Stops the group: tasks that wait are dropped, running ones see [`crate::Context::should_stop`].
     /// Returns at once; [`RunningGroup::wait`] tells when all is quiet.
     pub fn abort(&self) {

@@ -63,9 +63,11 @@ pub use annotation::{
 };
 pub use blocking::Blocking;
 pub use config::{Config, StartError, Withheld, WorkerConfig, WorkerKind};
-pub use counters::{ClassCounters, Counters, LongTask, Waits, WorkerCounters};
+pub use counters::{
+    Activity, ClassCounters, Counters, LongTask, Waits, WorkerCounters, WorkerView,
+};
 pub use credit::Busy;
-pub use future::FutureHandle;
+pub use future::{FutureHandle, spawn_beside};
 pub use group::{Group, Locality, RunningGroup};
 pub use group_table::{EnqueueError, GroupError};
 pub use guard::Guard;

@@ -5,8 +5,8 @@ use crate::annotation::{Annotation, ClassId, Resource, Synchronisation, WorkerId
 use crate::block::block_on;
 use crate::blocking::Blocking;
 use crate::clock::Clock;
-use crate::config::{Config, StartError, Withheld, WorkerKind};
-use crate::counters::{Counters, WorkerCounters};
+use crate::config::{Config, StartError, Withheld, WorkerConfig, WorkerKind};
+use crate::counters::{Activity, Counters, WorkerCounters, WorkerView};
 use crate::credit::Busy;
 use crate::future::{FutureHandle, future_task};
 use crate::group::Group;
@@ -16,7 +16,9 @@ use crate::reply::{Reply, TaskError, reply};
 use crate::resource::Owned;
 use crate::shares::{Shares, SharesError};
 use crate::sleep::Timer;
-use crate::worker::shared::{DRAINING, HomeMode, STOPPING, Shared};
+use crate::worker::shared::{
+    BUSY, DRAINING, HomeMode, PARKED, SPINNING, STOPPING, Shared, WorkerShared,
+};
 use crate::worker::simulation::Simulation;
 use crate::worker::task::{Once, Task};
 use crate::worker::{self, Context, outside_workers};
@@ -67,6 +69,7 @@ fn start(
     started: std::sync::mpsc::Sender<io::Result<Option<Withheld>>>,
 ) -> Result<thread::JoinHandle<()>, (io::Error, Box<Context>)> {
     let number = usize::from(worker.worker().0);
+    let stack_bytes = worker.shared.config.stack_bytes;
     let hand = Arc::new(Mutex::new(Some(worker)));
     let handed = Arc::clone(&hand);
     let run = move || {
@@ -77,6 +80,7 @@ fn start(
             Ok(_) => {
                 let _ = started.send(placed);
                 drop(started);
+                worker.shared.config.on_start.into_iter().for_each(|on_start| on_start());
                 worker.work();
             }
             Err(_) => {
@@ -85,7 +89,11 @@ fn start(
             }
         }
     };
-    let thread = thread::Builder::new().name(format!("worker-{number}")).spawn(run);
+    let mut builder = thread::Builder::new().name(format!("worker-{number}"));
+    if stack_bytes > 0 {
+        builder = builder.stack_size(stack_bytes);
+    }
+    let thread = builder.spawn(run);
     thread.map_err(|error| (error, hand.lock().take().expect("no thread has taken it")))
 }
 
@@ -426,6 +434,27 @@ impl Runtime {
         *current = shares;
         self.shared.shares_version.fetch_add(1, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Has every worker that sleeps wake up, and rest again if there is nothing to do
+    /// ([`Config::on_rest`]).
+    pub fn rouse(&self) {
+        self.shared.workers.iter().for_each(WorkerShared::wake);
+    }
+
+    /// The workers as they are now. Without order: each is looked at for itself.
+    pub fn workers(&self) -> Vec<WorkerView> {
+        let view = |(worker, config): (&WorkerShared, &WorkerConfig)| WorkerView {
+            config: config.clone(),
+            activity: match worker.state.activity.load(Ordering::Relaxed) {
+                BUSY => Activity::Busy,
+                SPINNING => Activity::Spinning,
+                PARKED => Activity::Parked,
+                _ => Activity::Absent,
+            },
+            group: Some(worker.counters.group.load(Ordering::Relaxed)).filter(|group| *group != 0),
+        };
+        self.shared.workers.iter().zip(&self.shared.config.workers).map(view).collect()
     }
 
     /// The workers' counts so far.

@@ -6,6 +6,7 @@ use halcyon_task::{
     AbsenceError, Access, Annotation, ClassId, Config, Context, Elapsed, EnqueueError, GroupError,
     IslandId, Locality, Morsels, Plane, Priority, Pull, Resource, Runtime, Shutdown, StartError,
     Step, Synchronisation, Task, TaskError, TaskPlace, Timer, Version, Withheld, WorkerId,
+    spawn_beside,
 };
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -644,6 +645,90 @@ fn futures_hand_values_on_and_worker_threads_do_not_wait() {
 }
 
 /// Deadlines pass while all workers sleep and while all are busy; a limit frees what it limits.
+#[test]
+fn futures_spawn_others_of_their_group_beside_themselves() {
+    let runtime = Runtime::new(two_islands()).expect("threads");
+    let (asleep, seen) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let counted = Arc::clone(&seen);
+    let mut group = runtime.group();
+    let sum = group.future(Annotation::new(), async move {
+        let spawn = |number: u64| {
+            let counted = Arc::clone(&counted);
+            spawn_beside(Annotation::new(), async move {
+                counted.fetch_add(1, Ordering::SeqCst);
+                number
+            })
+        };
+        let handles: Vec<_> = (1..=100).map(spawn).collect();
+        let mut sum = 0;
+        for handle in handles {
+            sum += handle.await.expect("none panics");
+        }
+        sum
+    });
+    let running = group.enqueue(Locality::Island(IslandId(1))).expect("an island");
+    running.wait().expect("no task panics");
+    assert_eq!(sum.wait(), Ok(5050));
+    assert_eq!((seen.load(Ordering::SeqCst), running.live()), (100, 0));
+    // Those that sleep when their group is stopped are dropped, and it ends.
+    let mut group = runtime.group();
+    let spawned = Arc::clone(&asleep);
+    let sleeps = group.future(Annotation::new(), async move {
+        for _ in 0..20 {
+            let _ = spawn_beside(Annotation::new(), std::future::pending::<()>());
+            spawned.fetch_add(1, Ordering::SeqCst);
+        }
+        std::future::pending::<()>().await;
+    });
+    let running = group.enqueue(Locality::Spread).expect("workers");
+    while asleep.load(Ordering::SeqCst) < 20 {
+        std::thread::yield_now();
+    }
+    assert!(running.live() >= 1 && runtime.workers().len() == runtime.worker_count());
+    running.abort();
+    assert_eq!(running.wait(), Err(GroupError::Aborted));
+    assert_eq!(sleeps.wait(), Err(TaskError::Dropped));
+    let outside = std::panic::catch_unwind(|| spawn_beside(Annotation::new(), async {}));
+    assert!(outside.is_err(), "no future of a runtime has called it");
+}
+
+#[test]
+fn worker_tells_of_its_start_and_of_its_rests() {
+    static STARTS: AtomicU64 = AtomicU64::new(0);
+    static RESTS: AtomicU64 = AtomicU64::new(0);
+    let mut config = Config::shared(2);
+    config.stack_bytes = 64 << 20;
+    config.on_start = Some(|| {
+        STARTS.fetch_add(1, Ordering::SeqCst);
+    });
+    config.on_rest = Some(|| {
+        RESTS.fetch_add(1, Ordering::SeqCst);
+    });
+    let runtime = Runtime::new(config).expect("two threads");
+    let until = |count: &AtomicU64, wanted: u64| {
+        let limit = Instant::now() + Duration::from_secs(30);
+        while count.load(Ordering::SeqCst) < wanted {
+            assert!(Instant::now() < limit);
+            std::thread::yield_now();
+        }
+    };
+    until(&STARTS, 2);
+    until(&RESTS, 2);
+    // Both sleep, and do so again after they were roused for nothing.
+    std::thread::sleep(Duration::from_millis(20));
+    let before = RESTS.load(Ordering::SeqCst);
+    runtime.rouse();
+    until(&RESTS, before + 2);
+    fn deep(levels: u64) -> u64 {
+        let here = std::hint::black_box([levels; 1024]);
+        if levels == 0 { 0 } else { here[7] - levels + 1 + deep(levels - 1) }
+    }
+    let reply = runtime.submit(Annotation::new(), |_: &mut Context| deep(4000)).expect("a credit");
+    assert_eq!(reply.wait(), Ok(4000), "the stack is as large as was asked for");
+    runtime.shutdown(Shutdown::Drain);
+    assert_eq!(STARTS.load(Ordering::SeqCst), 2);
+}
+
 #[test]
 fn deadlines_pass_whether_workers_are_idle_or_busy() {
     let runtime = runtime(2);

@@ -280,6 +280,8 @@ struct Cancel {
     /// The account of the work, which ends when it is refused memory; nobody's is never refused.
     account: AccountId,
     waiting: Mutex<Vec<Arc<Event>>>,
+    /// Tasks and threads that read what is computed under the token.
+    readers: Mutex<Vec<Waker>>,
 }
 
 impl CancelToken {
@@ -304,6 +306,18 @@ impl CancelToken {
         self.0.cancelled.store(true, Ordering::Release);
         for event in self.0.waiting.lock().iter() {
             event.nudge();
+        }
+        let readers = std::mem::take(&mut *self.0.readers.lock());
+        readers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Has a task woken when the token is cancelled, once; the caller looks whether it
+    /// [is](CancelToken::is_cancelled) behind this call. A refusal of memory wakes nobody: who runs the work
+    /// finds it.
+    pub fn watch(&self, context: &Context<'_>) {
+        let mut readers = self.0.readers.lock();
+        if !readers.iter().any(|reader| reader.will_wake(context.waker())) {
+            readers.push(context.waker().clone());
         }
     }
 

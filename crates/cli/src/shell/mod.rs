@@ -22,6 +22,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Args;
+use halcyon::Workers;
 use rustyline::error::ReadlineError;
 use rustyline::history::DefaultHistory;
 use rustyline::{CompletionType, Config, Editor};
@@ -66,10 +67,12 @@ pub struct Options {
 /// Runs the shell as `options` say.
 pub fn run(options: &Options) -> ExitCode {
     let backend: Box<dyn Backend> = match (&options.connect, &options.data) {
-        (None, folder) => match crate::data::open(folder.as_deref(), &options.tuning) {
-            Ok(database) => Box::new(Embedded::new(&database)),
-            Err(code) => return code,
-        },
+        (None, folder) => {
+            match crate::data::open(folder.as_deref(), &options.tuning, Workers::default()) {
+                Ok(database) => Box::new(Embedded::new(&database)),
+                Err(code) => return code,
+            }
+        }
         (Some(url), _) => match Remote::connect(url) {
             Ok(remote) => Box::new(remote),
             Err(error) => {

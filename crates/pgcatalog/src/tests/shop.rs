@@ -127,6 +127,15 @@ impl Live for Engine {
         vec![row("max_index_keys", "32", "32"), row("work_mem", "4MB", "4096")]
     }
 
+    fn workers(&self) -> Vec<crate::WorkerRow> {
+        let (number, session, state) = (0, Some(7), "busy");
+        vec![crate::WorkerRow { number, session, state, ..Default::default() }]
+    }
+
+    fn tasks(&self) -> Vec<crate::TasksRow> {
+        vec![crate::TasksRow { session: 7, tasks: 3, running: 1, workers: 1, ..Default::default() }]
+    }
+
     fn effects(&self) -> Option<&dyn crate::Effects> {
         None
     }

@@ -264,6 +264,52 @@ fn statements_that_wait_for_locks_keep_no_thread() {
     assert_eq!(&rows[1].body[6..], (WAITERS * 3 / 4).to_string().as_bytes());
 }
 
+#[test]
+fn statements_that_compute_keep_no_thread() {
+    const READERS: usize = 60;
+    if !is_alone("load::statements_that_compute_keep_no_thread") {
+        return;
+    }
+    let config = ServerConfig { threads: 2, ..ServerConfig::default() };
+    let server = server_with(config);
+    let mut watcher = Raw::connect(server.address());
+    watcher.ok("CREATE TABLE n (v BIGINT)");
+    watcher.ok("INSERT INTO n SELECT i FROM generate_series(1, 3000) AS s(i)");
+    watcher.ok("SET halcyon.point_plans = off; SELECT count(*) FROM n");
+    let before = thread_count();
+    let long = "SELECT count(*) FROM n a, n b, n c WHERE a.v + b.v + c.v > 0";
+    let mut readers: Vec<_> = (0..READERS).map(|_| Raw::connect(server.address())).collect();
+    for (number, reader) in readers.iter_mut().enumerate() {
+        let asked = match number % 2 {
+            0 => query(long),
+            _ => [parse("", long), bind("", "", &[]), execute("", 0), sync()].concat(),
+        };
+        reader.send(&asked);
+    }
+    let count = |watcher: &mut Raw, text: &str| {
+        let rows = watcher.query(text);
+        String::from_utf8_lossy(&rows[1].body[6..]).parse::<usize>().expect("a number")
+    };
+    eventually("all compute", || {
+        count(&mut watcher, "SELECT count(*) FROM halcyon.tasks") == READERS
+    });
+    // Threads that have planned end when they have had nothing to do for ten seconds.
+    eventually("those who await rows have no threads", || thread_count() <= before + 2);
+    let running = "SELECT count(*) FROM halcyon.workers WHERE session IS NOT NULL";
+    assert!(
+        count(&mut watcher, running) <= std::thread::available_parallelism().map_or(1, usize::from)
+    );
+    let sessions = "SELECT session FROM halcyon.tasks WHERE pg_cancel_backend(session)";
+    assert_eq!(count(&mut watcher, &format!("SELECT count(*) FROM ({sessions}) q")), READERS);
+    for reader in &mut readers {
+        let answer = reader.until(b'Z');
+        assert_eq!(state_of(&answer), Some("57014"), "{answer:?}");
+    }
+    eventually("no task is left", || {
+        count(&mut watcher, "SELECT count(*) FROM halcyon.tasks") == 0
+    });
+}
+
 /// The SQLSTATE of the error in an answer.
 fn state_of(answer: &[Frame]) -> Option<&str> {
     answer.iter().find(|frame| frame.kind == b'E')?.field(b'C')

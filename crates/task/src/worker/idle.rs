@@ -115,6 +115,7 @@ impl Context {
             me.state.activity.store(BUSY, Ordering::SeqCst);
         } else {
             bump(&me.counters.parks, 1);
+            self.shared.config.on_rest.into_iter().for_each(|on_rest| on_rest());
         }
         let keeps = !planted::is(planted::NO_KEEPER) && self.shared.timers.keep(self.id.0);
         while me.state.activity.load(Ordering::SeqCst) == PARKED {

@@ -326,6 +326,22 @@ impl Shared {
         self.push_at(self.target(&task.header().annotation, None), task);
     }
 
+    /// Counts a task to `group`, of which the caller is a task, and hands it to a worker that the group may
+    /// use: an idle one if there is any.
+    pub(crate) fn inject_beside(&self, task: TaskRef, group: GroupId) {
+        if group != GroupId::NONE {
+            self.groups.state(group).add(1);
+        }
+        let annotation = task.header().annotation;
+        let target = match (annotation.target_kind(), self.groups.state(group).island()) {
+            (TargetKind::Any, Some(island)) => {
+                self.target(&annotation.place(TaskPlace::Island(island)), None)
+            }
+            _ => self.target(&annotation, None),
+        };
+        self.inject_at(target, task);
+    }
+
     /// Queues the tasks that wait for their turn in a group that was stopped (or in all of them), to
     /// be dropped.
     pub(crate) fn free_waiting(&self, group: Option<GroupId>) {

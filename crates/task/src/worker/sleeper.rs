@@ -189,6 +189,14 @@ pub fn poll_proceed(polled: &mut std::task::Context<'_>) -> Poll<()> {
     Poll::Ready(())
 }
 
+/// The runtime and the group of the future that this thread runs.
+pub(crate) fn surroundings() -> Option<(halcyon_base::sync::Arc<Shared>, GroupId)> {
+    CURRENT.with_borrow(|current| {
+        let sleeper = current.as_ref()?;
+        Some((halcyon_base::sync::Arc::clone(&sleeper.shared), sleeper.group))
+    })
+}
+
 /// As [`poll_proceed`], to be awaited: returns at once while the step may go on, and in the task's
 /// next step otherwise.
 pub async fn proceed() {
@@ -222,6 +230,7 @@ impl<T: Task> Task for Suspendable<T> {
         if self.sleeper.cancelled() {
             return Step::Done;
         }
+        cx.counters().group.store(self.sleeper.group.0, Ordering::Relaxed);
         cx.sleeper = Some(Arc::clone(&self.sleeper));
         if !cfg!(shuttle) {
             CURRENT.set(Some(Arc::clone(&self.sleeper)));
@@ -236,6 +245,7 @@ impl<T> Suspendable<T> {
         if !cfg!(shuttle) {
             CURRENT.set(None);
         }
+        cx.counters().group.store(GroupId::NONE.0, Ordering::Relaxed);
         if step != Step::SUSPEND {
             cx.sleeper = None;
             self.sleeper.state.store(QUEUED, Ordering::SeqCst);

@@ -1,8 +1,8 @@
 //! An operator above joins and other operators that make many rows of few.
 //!
-//! Scans yield their worker thread by themselves, but a join can produce rows for minutes from the rows that
-//! it has read. An operator that consumes them in a loop would neither notice that the statement was
-//! cancelled, or refused memory, nor let other tasks run. And a join's rows share their texts, which
+//! Scans give their worker back by themselves, but a join or a series can produce rows for minutes from the
+//! rows that it has read. An operator that consumes them in a loop would neither notice that the statement
+//! was cancelled, or refused memory, nor let other tasks run. And a join's rows share their texts, which
 //! operators above may copy: wide rows come in small batches ([`halcyon_plan::wide`]).
 
 use std::collections::VecDeque;
@@ -17,7 +17,6 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, Tr
 use datafusion::common::{Result, Statistics};
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_plan::coop::make_cooperative;
 use datafusion::physical_plan::execution_plan::SchedulingType;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
@@ -26,19 +25,21 @@ use datafusion::physical_plan::{
 use futures::{Stream, StreamExt};
 use halcyon_plan::interrupts::go_on;
 use halcyon_plan::wide;
+use halcyon_task::poll_proceed;
 
 /// Operators that are paced.
-const PACED: [&str; 6] = [
+const PACED: [&str; 7] = [
     "NestedLoopJoinExec",
     "CrossJoinExec",
     "HashJoinExec",
     "SortMergeJoinExec",
     "UnnestExec",
     "RecursiveQueryExec",
+    "LazyMemoryExec",
 ];
 
 /// Puts a [`PacedExec`] above each operator of [`PACED`].
-pub(crate) fn paced(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+pub fn paced(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let wrapped = plan.transform_up(|node| {
         Ok(match PACED.contains(&node.name()) {
             true => Transformed::yes(Arc::new(PacedExec::new(node)) as _),
@@ -120,7 +121,7 @@ impl ExecutionPlan for PacedExec {
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         let rows_max = context.session_config().batch_size();
-        let input = make_cooperative(self.input.execute(partition, context)?);
+        let input = self.input.execute(partition, context)?;
         Ok(Box::pin(Paced { input, rows_max, pieces: VecDeque::new() }))
     }
 
@@ -149,6 +150,7 @@ impl Stream for Paced {
             if let Err(ended) = go_on() {
                 return Poll::Ready(Some(Err(ended)));
             }
+            ready!(poll_proceed(context));
             if let Some(piece) = self.pieces.pop_front() {
                 return Poll::Ready(Some(Ok(piece)));
             }

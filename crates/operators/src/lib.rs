@@ -1,0 +1,15 @@
+//! Physical operators that run on the task runtime: what DataFusion's operators lack to be tasks.
+//!
+//! DataFusion's own exchanges spawn onto tokio. Here [`on_workers`] puts [`exchange`]s in their places, which
+//! spawn tasks beside the statement's own, and [`pacing`] lets operators that make many rows of few give
+//! their worker back.
+#![forbid(unsafe_code)]
+
+mod exchange;
+mod mailbox;
+mod pacing;
+mod placement;
+
+pub use exchange::Crew;
+pub use pacing::paced;
+pub use placement::on_workers;
