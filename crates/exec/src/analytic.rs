@@ -278,7 +278,7 @@ impl AnalyticalPlan {
         let work = owner.id().working(work);
         let execution = match self.waits {
             true => on_own_thread(work)?,
-            false => self.on_workers(work, env)?,
+            false => self.as_tasks(work, env)?,
         };
         let schema = Arc::clone(&self.schema);
         Ok(BatchStream {
@@ -294,7 +294,7 @@ impl AnalyticalPlan {
     }
 
     /// Runs `work` as the first task of a group of its own.
-    fn on_workers(
+    fn as_tasks(
         &self,
         work: impl Future<Output = ()> + Send + 'static,
         env: &Env<'_>,
@@ -308,7 +308,7 @@ impl AnalyticalPlan {
         // An island is left only if it has not got the workers that the statement may have.
         let island = runtime.worker_count() / runtime.island_count().max(1);
         let locality = if threads <= island { Locality::OneIsland } else { Locality::Spread };
-        let _ = group.future(Crew::default().annotation, work);
+        drop(group.future(Crew::default().annotation, work));
         let group = group.enqueue(locality).map_err(|_| cancelled())?;
         self.df.executions().note(executions::Execution {
             session: env.session.session_id,

@@ -126,10 +126,15 @@ impl ExchangeExec {
                 Way::Split(partitioning) => {
                     let time = MetricBuilder::new(&self.metrics).subset_time("split_time", number);
                     let partitioning = partitioning.clone();
-                    Into::Split(BatchPartitioner::try_new(partitioning, time, number, inputs)?)
+                    Destination::Split(BatchPartitioner::try_new(
+                        partitioning,
+                        time,
+                        number,
+                        inputs,
+                    )?)
                 }
-                Way::Share | Way::Gather { .. } => Into::Lane(0),
-                Way::Ahead => Into::Lane(number),
+                Way::Share | Way::Gather { .. } => Destination::Lane(0),
+                Way::Ahead => Destination::Lane(number),
             };
             let input = self.input.execute(number, Arc::clone(context))?;
             let time = MetricBuilder::new(&self.metrics).subset_time("input_time", number);
@@ -270,7 +275,7 @@ impl Running {
 }
 
 /// The destination of a feeder's batches.
-enum Into {
+enum Destination {
     Lane(usize),
     Split(BatchPartitioner),
 }
@@ -278,7 +283,7 @@ enum Into {
 /// Runs one input.
 struct Feeder {
     input: SendableRecordBatchStream,
-    into: Into,
+    into: Destination,
     mailbox: Arc<Mailbox>,
     /// Processor time of the input and of what is between it and the next exchange.
     time: Time,
@@ -328,8 +333,8 @@ impl Feeder {
             return Ok(());
         }
         match &mut self.into {
-            Into::Lane(lane) => self.mailbox.put(*lane, batch),
-            Into::Split(partitioner) => partitioner.partition(batch, |lane, part| {
+            Destination::Lane(lane) => self.mailbox.put(*lane, batch),
+            Destination::Split(partitioner) => partitioner.partition(batch, |lane, part| {
                 self.mailbox.put(lane, part);
                 Ok(())
             })?,

@@ -675,7 +675,7 @@ fn futures_spawn_others_of_their_group_beside_themselves() {
     let spawned = Arc::clone(&asleep);
     let sleeps = group.future(Annotation::new(), async move {
         for _ in 0..20 {
-            let _ = spawn_beside(Annotation::new(), std::future::pending::<()>());
+            drop(spawn_beside(Annotation::new(), std::future::pending::<()>()));
             spawned.fetch_add(1, Ordering::SeqCst);
         }
         std::future::pending::<()>().await;
