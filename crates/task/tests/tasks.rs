@@ -688,6 +688,12 @@ fn futures_spawn_others_of_their_group_beside_themselves() {
     running.abort();
     assert_eq!(running.wait(), Err(GroupError::Aborted));
     assert_eq!(sleeps.wait(), Err(TaskError::Dropped));
+    // A worker whose future panicked works for nobody.
+    let mut group = runtime.group();
+    drop(group.future(Annotation::new(), async { panic!("within a future") }));
+    let running = group.enqueue(Locality::Spread).expect("workers");
+    assert!(matches!(running.wait(), Err(GroupError::Panicked(_))));
+    assert!(runtime.workers().iter().all(|worker| worker.group.is_none()));
     let outside = std::panic::catch_unwind(|| spawn_beside(Annotation::new(), async {}));
     assert!(outside.is_err(), "no future of a runtime has called it");
 }

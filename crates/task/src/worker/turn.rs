@@ -320,6 +320,7 @@ impl Context {
         bump(&self.counters().panics, 1);
         self.sleeper = None;
         sleeper::none_runs();
+        self.counters().group.store(GroupId::NONE.0, Ordering::Relaxed);
         match self.current.group() {
             GroupId::NONE => *self.shared.incidents.last_panic.lock() = Some(message),
             group => {
