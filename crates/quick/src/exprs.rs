@@ -299,7 +299,7 @@ impl Reader<'_> {
             let distinct = reader.eats_word(Keyword::DISTINCT);
             let duplicate_treatment = distinct.then_some(DuplicateTreatment::Distinct);
             let args = match () {
-                () if reader.is(")") => Vec::new(),
+                () if !distinct && reader.is(")") => Vec::new(),
                 () if reader.eats("*") => vec![FunctionArg::Unnamed(FunctionArgExpr::Wildcard)],
                 () => reader.list(|reader| {
                     reader.expr().map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)))

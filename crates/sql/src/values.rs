@@ -124,9 +124,14 @@ pub fn value_at(array: &dyn Array, row: usize) -> Option<ValueRef<'_>> {
         }
         DataType::Time64(_) => ValueRef::Time(cell::<Time64NanosecondType>(array, row) / 1_000),
         DataType::Timestamp(unit, zone) => {
+            // Within lists and rows, moments of other units than SQL's may lie beyond its range.
             let us = match unit {
-                TimeUnit::Second => cell::<TimestampSecondType>(array, row) * 1_000_000,
-                TimeUnit::Millisecond => cell::<TimestampMillisecondType>(array, row) * 1_000,
+                TimeUnit::Second => {
+                    cell::<TimestampSecondType>(array, row).saturating_mul(1_000_000)
+                }
+                TimeUnit::Millisecond => {
+                    cell::<TimestampMillisecondType>(array, row).saturating_mul(1_000)
+                }
                 TimeUnit::Microsecond => cell::<TimestampMicrosecondType>(array, row),
                 TimeUnit::Nanosecond => {
                     cell::<TimestampNanosecondType>(array, row).div_euclid(1_000)
