@@ -46,9 +46,9 @@ use futures::{FutureExt, StreamExt};
 use halcyon_aggregates::watched;
 use halcyon_base::clock;
 use halcyon_base::memory::Work;
-use halcyon_operators::{Crew, on_workers, paced};
+use halcyon_operators::{on_workers, paced};
 use halcyon_store::Partition;
-use halcyon_task::{Locality, RunningGroup};
+use halcyon_task::{Annotation, Locality, RunningGroup};
 use halcyon_txn::{CancelToken, Mode};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
@@ -181,7 +181,6 @@ impl AnalyticalPlan {
     ) -> Result<(Arc<dyn ExecutionPlan>, SessionConfig)> {
         let threads = env.session.threads.max(1);
         let config = config().with_target_partitions(threads).with_extension(Arc::clone(snapshot));
-        let config = config.with_extension(Arc::new(Crew::default()));
         let sized = |plan: &LogicalPlan, config: SessionConfig| {
             let rows = wide::batch_rows(plan, config.batch_size());
             config.with_batch_size(rows)
@@ -308,7 +307,7 @@ impl AnalyticalPlan {
         // An island is left only if it has not got the workers that the statement may have.
         let island = runtime.worker_count() / runtime.island_count().max(1);
         let locality = if threads <= island { Locality::OneIsland } else { Locality::Spread };
-        drop(group.future(Crew::default().annotation, work));
+        drop(group.future(Annotation::new(), work));
         let group = group.enqueue(locality).map_err(|_| cancelled())?;
         self.df.executions().note(executions::Execution {
             session: env.session.session_id,

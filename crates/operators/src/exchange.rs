@@ -22,6 +22,7 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result, Statistics, internal_err};
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{Partitioning, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::apply_expression_roots;
 use datafusion::physical_plan::metrics::{
     BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, Time,
 };
@@ -36,13 +37,6 @@ use halcyon_task::{Annotation, FutureHandle, poll_proceed, spawn_beside};
 use parking_lot::Mutex;
 
 use crate::mailbox::Mailbox;
-
-/// The tasks of one execution, as its operators find them in the session's configuration.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Crew {
-    /// How urgent the statement's tasks are, and of which class.
-    pub annotation: Annotation,
-}
 
 /// How rows get from inputs to outputs.
 #[derive(Clone, Debug)]
@@ -141,9 +135,7 @@ impl ExchangeExec {
             Ok(Feeder { input, into, mailbox: Arc::clone(&mailbox), time })
         };
         let feeders = (0..inputs).map(feeder).collect::<Result<Vec<_>>>()?;
-        let crew = context.session_config().get_extension::<Crew>();
-        let annotation = crew.map(|crew| crew.annotation).unwrap_or_default();
-        let begun = Running { mailbox, annotation, feeders: Mutex::new(Feeders::Waiting(feeders)) };
+        let begun = Running { mailbox, feeders: Mutex::new(Feeders::Waiting(feeders)) };
         Ok(Arc::clone(running.insert(Arc::new(begun))))
     }
 }
@@ -184,9 +176,12 @@ impl ExecutionPlan for ExchangeExec {
 
     fn apply_expressions(
         &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
+        match &self.way {
+            Way::Split(Partitioning::Hash(keys, _)) => apply_expression_roots(keys, f),
+            _ => Ok(TreeNodeRecursion::Continue),
+        }
     }
 
     fn replace_children(
@@ -241,7 +236,6 @@ impl ExecutionPlan for ExchangeExec {
 /// An execution of an exchange.
 struct Running {
     mailbox: Arc<Mailbox>,
-    annotation: Annotation,
     feeders: Mutex<Feeders>,
 }
 
@@ -259,7 +253,7 @@ impl Running {
         if let Feeders::Waiting(waiting) = &mut *feeders {
             let waiting = std::mem::take(waiting);
             let spawn = |feeder: Feeder| {
-                spawn_beside(self.annotation, memory::current().working(feeder.run()))
+                spawn_beside(Annotation::new(), memory::current().working(feeder.run()))
             };
             *feeders = Feeders::Started(waiting.into_iter().map(spawn).collect());
         }

@@ -10,6 +10,5 @@ mod mailbox;
 mod pacing;
 mod placement;
 
-pub use exchange::Crew;
 pub use pacing::paced;
 pub use placement::on_workers;

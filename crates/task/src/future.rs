@@ -98,9 +98,8 @@ impl<R> fmt::Debug for FutureHandle<R> {
     }
 }
 
-/// Spawns a future beside the one that calls this, in the same group, on an idle worker if there is one.
-/// Unlike [`Context::spawn_future`] it needs no context, so code within futures can call it; priority and
-/// class are the annotation's.
+/// Spawns a future beside the one that calls this, as [`Context::spawn_future`] does, for code within futures,
+/// which has no context; on an idle worker if there is one.
 ///
 /// Panics: outside the futures of a runtime; if the runtime has no such worker, island or plane as the
 /// annotation asks for.
@@ -109,7 +108,8 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    let (shared, group) = surroundings().expect("a future of a runtime spawns beside itself");
+    let (shared, group, own) = surroundings().expect("a future of a runtime spawns beside itself");
+    let annotation = annotation.or(&own);
     shared.check_place(&annotation);
     let (task, handle) = future_task(&shared, group, future);
     let task = shared.make_outside(annotation, group, false, task);

@@ -651,7 +651,8 @@ fn futures_spawn_others_of_their_group_beside_themselves() {
     let (asleep, seen) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let counted = Arc::clone(&seen);
     let mut group = runtime.group();
-    let sum = group.future(Annotation::new(), async move {
+    let class = ClassId(7);
+    let sum = group.future(Annotation::new().class(class), async move {
         let spawn = |number: u64| {
             let counted = Arc::clone(&counted);
             spawn_beside(Annotation::new(), async move {
@@ -670,6 +671,10 @@ fn futures_spawn_others_of_their_group_beside_themselves() {
     running.wait().expect("no task panics");
     assert_eq!(sum.wait(), Ok(5050));
     assert_eq!((seen.load(Ordering::SeqCst), running.live()), (100, 0));
+    let late = Instant::now() + Duration::from_secs(30);
+    while runtime.counters().class(class).steps < 101 {
+        assert!(Instant::now() < late, "they are of the class of the one that spawned them");
+    }
     // Those that sleep when their group is stopped are dropped, and it ends.
     let mut group = runtime.group();
     let spawned = Arc::clone(&asleep);

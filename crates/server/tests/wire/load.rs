@@ -3,7 +3,7 @@
 use std::io::Read as _;
 use std::time::Duration;
 
-use halcyon_server::ServerConfig;
+use halcyon_server::{Server, ServerConfig};
 
 use super::common::*;
 use super::vanishing::thousand_rows;
@@ -215,16 +215,20 @@ fn thread_count() -> usize {
     std::fs::read_dir("/proc/self/task").expect("Linux tells").count()
 }
 
+/// A server with two lanes for a test that counts threads; `None` unless the test runs alone.
+#[cfg(target_os = "linux")]
+fn lone_server(test: &str) -> Option<Server> {
+    let config = ServerConfig { threads: 2, ..ServerConfig::default() };
+    is_alone(test).then(|| server_with(config))
+}
+
 /// Statements of their own and of blocks, by both protocols, short ones and definitions.
 #[cfg(target_os = "linux")]
 #[test]
 fn statements_that_wait_for_locks_keep_no_thread() {
     const WAITERS: usize = 200;
-    if !is_alone("load::statements_that_wait_for_locks_keep_no_thread") {
-        return;
-    }
-    let config = ServerConfig { threads: 2, ..ServerConfig::default() };
-    let server = server_with(config);
+    let alone = lone_server("load::statements_that_wait_for_locks_keep_no_thread");
+    let Some(server) = alone else { return };
     let mut holder = Raw::connect(server.address());
     holder.ok("CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER)");
     holder.ok("INSERT INTO t VALUES (1, 0)");
@@ -264,14 +268,12 @@ fn statements_that_wait_for_locks_keep_no_thread() {
     assert_eq!(&rows[1].body[6..], (WAITERS * 3 / 4).to_string().as_bytes());
 }
 
+#[cfg(target_os = "linux")]
 #[test]
 fn statements_that_compute_keep_no_thread() {
     const READERS: usize = 60;
-    if !is_alone("load::statements_that_compute_keep_no_thread") {
-        return;
-    }
-    let config = ServerConfig { threads: 2, ..ServerConfig::default() };
-    let server = server_with(config);
+    let alone = lone_server("load::statements_that_compute_keep_no_thread");
+    let Some(server) = alone else { return };
     let mut watcher = Raw::connect(server.address());
     watcher.ok("CREATE TABLE n (v BIGINT)");
     watcher.ok("INSERT INTO n SELECT i FROM generate_series(1, 3000) AS s(i)");

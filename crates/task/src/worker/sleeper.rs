@@ -20,7 +20,7 @@ use super::Context;
 use super::shared::{STOPPING, Shared};
 use super::slot::TaskRef;
 use super::task::{Step, Task};
-use crate::annotation::WorkerId;
+use crate::annotation::{Annotation, WorkerId};
 use crate::group_table::GroupId;
 use crate::planted;
 use halcyon_base::sync::Mutex;
@@ -167,8 +167,8 @@ impl Wake for Sleeper {
 }
 
 thread_local! {
-    /// The sleeper of the task that this thread runs. Threads of the model checker share a thread.
-    static CURRENT: RefCell<Option<Arc<Sleeper>>> = const { RefCell::new(None) };
+    /// The sleeper and the annotation of the task that this thread runs. Threads of the model checker share a thread.
+    static CURRENT: RefCell<Option<(Arc<Sleeper>, Annotation)>> = const { RefCell::new(None) };
 }
 
 /// Says that this thread runs no task any more: its step panicked.
@@ -182,18 +182,18 @@ pub(super) fn none_runs() {
 /// dropped in the place of its next step, so what waits for its end waits for at most the work
 /// between two such points. Always ready outside the futures of a runtime.
 pub fn poll_proceed(polled: &mut std::task::Context<'_>) -> Poll<()> {
-    if CURRENT.with_borrow(|current| current.as_ref().is_some_and(|sleeper| sleeper.spent())) {
+    if CURRENT.with_borrow(|current| current.as_ref().is_some_and(|(sleeper, _)| sleeper.spent())) {
         polled.waker().wake_by_ref();
         return Poll::Pending;
     }
     Poll::Ready(())
 }
 
-/// The runtime and the group of the future that this thread runs.
-pub(crate) fn surroundings() -> Option<(halcyon_base::sync::Arc<Shared>, GroupId)> {
+/// The runtime, the group and the annotation of the future that this thread runs.
+pub(crate) fn surroundings() -> Option<(halcyon_base::sync::Arc<Shared>, GroupId, Annotation)> {
     CURRENT.with_borrow(|current| {
-        let sleeper = current.as_ref()?;
-        Some((halcyon_base::sync::Arc::clone(&sleeper.shared), sleeper.group))
+        let (sleeper, annotation) = current.as_ref()?;
+        Some((halcyon_base::sync::Arc::clone(&sleeper.shared), sleeper.group, *annotation))
     })
 }
 
@@ -233,7 +233,7 @@ impl<T: Task> Task for Suspendable<T> {
         cx.counters().group.store(self.sleeper.group.0, Ordering::Relaxed);
         cx.sleeper = Some(Arc::clone(&self.sleeper));
         if !cfg!(shuttle) {
-            CURRENT.set(Some(Arc::clone(&self.sleeper)));
+            CURRENT.set(Some((Arc::clone(&self.sleeper), cx.annotation())));
         }
         let step = self.task.run(cx);
         self.task_ran(cx, step)
