@@ -29,6 +29,15 @@ VALUES = {
     "timestamptz": datetime.datetime(2024, 2, 29, 12, 34, 56, 789, datetime.timezone.utc),
     "interval": datetime.timedelta(days=3, hours=4, microseconds=5),
     "uuid": uuid.UUID("00112233-4455-6677-8899-aabbccddeeff"),
+    "text[]": ["a", None, 'b "q", {x}\\', ""],
+    "integer[]": [1, None, -3],
+    "bigint[]": [],
+    "double precision[]": [0.5, -1e300],
+    "numeric(9,2)[]": [decimal.Decimal("-1.25"), None],
+    "boolean[]": [True, False],
+    "date[]": [datetime.date(2024, 2, 29)],
+    "timestamptz[]": [datetime.datetime(2024, 2, 29, 12, 34, 56, 789, datetime.timezone.utc)],
+    "uuid[]": [uuid.UUID("00112233-4455-6677-8899-aabbccddeeff")],
 }
 
 

@@ -708,7 +708,7 @@ fn set_type(
         let mut fresh = Partition::new(schema.clone()).latched(root.is_latched());
         for segment in root.segments() {
             let mut columns: Vec<ArrayRef> = segment.batch(&all).columns;
-            let mut writer = ArrayWriter::new(to, columns[0].len());
+            let mut writer = ArrayWriter::for_storage(to, columns[0].len());
             let mut arena = Arena::new();
             for row in segment.rows() {
                 let values: Vec<ValueRef<'_>> = row.values().collect();

@@ -152,32 +152,33 @@ pub(crate) fn execute(
     }
 }
 
-/// Puts rows of a result into a row set as programs read them: documents as their texts.
+/// Puts rows of a result into a row set as programs read them: documents and arrays as their texts.
 struct Shown<'a> {
     rows: &'a mut RowSet,
     columns: &'a [ResultColumn],
-    /// Whether a column holds documents.
-    has_documents: bool,
+    /// Whether a column holds documents or arrays.
+    has_texts: bool,
 }
 
 impl<'a> Shown<'a> {
     fn new(prepared: &'a Prepared, rows: &'a mut RowSet) -> Self {
         let columns = &prepared.columns;
-        let has_documents = columns.iter().any(|column| column.ty == Some(SqlType::Jsonb));
-        Shown { rows, columns, has_documents }
+        let has_texts =
+            columns.iter().any(|column| column.ty.is_some_and(SqlType::is_shown_as_text));
+        Shown { rows, columns, has_texts }
     }
 }
 
 impl RowSink for Shown<'_> {
     #[inline]
     fn row(&mut self, values: &[ValueRef<'_>]) -> Result<bool> {
-        if !self.has_documents {
+        if !self.has_texts {
             return self.rows.row(values);
         }
         let arena = Arena::new();
         let pairs = values.iter().zip(self.columns);
         self.rows.push_row(pairs.map(|(value, column)| match (value, column.ty) {
-            (ValueRef::Bytes(_), Some(ty @ SqlType::Jsonb)) => {
+            (ValueRef::Bytes(_), Some(ty)) if ty.is_shown_as_text() => {
                 ValueRef::Text(arena.alloc_str(&to_text(*value, ty, &TimeZone::UTC)))
             }
             (value, _) => *value,

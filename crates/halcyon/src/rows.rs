@@ -384,6 +384,7 @@ fn to_sql_type(array: &ArrayRef, column: &ResultColumn) -> Result<ArrayRef> {
         Some(SqlType::Jsonb) if *array.data_type() == DataType::LargeBinary => {
             Ok(documents_as_text(array.as_binary()))
         }
+        Some(SqlType::Array(_)) => as_text(array).map_err(arrow_error),
         Some(ty) if *array.data_type() == ty.shown_arrow() => Ok(array.clone()),
         Some(ty) => cast(array, &ty.shown_arrow()).map_err(arrow_error),
         None => as_text(array).map_err(arrow_error),
@@ -526,7 +527,12 @@ fn array_of<'a>(ty: SqlType, values: impl Iterator<Item = ValueRef<'a>>) -> Arra
             }
             Arc::new(builder.finish())
         }
-        SqlType::Char(_) | SqlType::Varchar(_) | SqlType::Text | SqlType::Json | SqlType::Jsonb => {
+        SqlType::Char(_)
+        | SqlType::Varchar(_)
+        | SqlType::Text
+        | SqlType::Json
+        | SqlType::Jsonb
+        | SqlType::Array(_) => {
             let mut builder = StringViewBuilder::new();
             for value in values {
                 builder.append_option(match value {

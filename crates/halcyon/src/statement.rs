@@ -142,16 +142,6 @@ impl Statement {
         }
     }
 
-    /// The parameters that stand for arrays: their numbers from 1, and the types of their elements.
-    /// The value of such a parameter is the array's text (`{1,2}`).
-    pub fn array_params(&self) -> Vec<(usize, SqlType)> {
-        let bound = self.bound.borrow();
-        match bound.has_constants() {
-            true => Vec::new(),
-            false => bound.prepared.arrays.clone(),
-        }
-    }
-
     /// Columns of the result; empty if the statement returns no rows.
     pub fn columns(&self) -> Arc<[ResultColumn]> {
         self.prepared().columns.clone()

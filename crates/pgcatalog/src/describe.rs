@@ -246,17 +246,6 @@ pub(crate) fn identity_letter(column: &Column) -> &'static str {
     }
 }
 
-/// `pg_attribute.atttypmod`: length or precision, −1 if there is none.
-pub(crate) fn type_modifier(ty: SqlType) -> i32 {
-    match ty {
-        SqlType::Char(Some(n)) | SqlType::Varchar(Some(n)) => n as i32 + 4,
-        SqlType::Decimal { precision, scale } => {
-            ((i32::from(precision) << 16) | (i32::from(scale) & 0x7ff)) + 4
-        }
-        _ => -1,
-    }
-}
-
 /// `pg_attribute.attlen` by type id: bytes, −1 if it varies.
 pub(crate) fn type_length(oid: u32) -> i16 {
     match oid {

@@ -84,9 +84,6 @@ pub struct BoundQuery {
     pub plan: LogicalPlan,
     /// Types of `$1`, `$2`, …
     pub params: Vec<SqlType>,
-    /// The parameters that stand for arrays: their numbers from 1, and the types of their elements.
-    /// The value of such a parameter is the array's text.
-    pub arrays: Vec<(usize, SqlType)>,
     /// Whether other sessions may run the plan, because it shows nothing of this one.
     pub shareable: bool,
 }
@@ -165,12 +162,8 @@ impl Binder<'_> {
             let planned = self.timed(Phase::Bind, || context.plan(query, &given));
             let bound = planned.and_then(|plan| {
                 let (plan, params) = self.timed(Phase::Meaning, || self.meaning(plan, &given))?;
-                let arrays = match params.is_empty() {
-                    true => Vec::new(),
-                    false => semantics::array_parameters(&plan),
-                };
                 let shareable = context.system.get().is_none();
-                Ok(BoundQuery { plan, params, arrays, shareable })
+                Ok(BoundQuery { plan, params, shareable })
             });
             bound.map_err(|error| sql_error(error, text))
         })

@@ -8,10 +8,11 @@
 
 use std::sync::{Arc, LazyLock};
 
-use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int32Array};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int32Array};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, FieldRef, Float64Type, Int32Type};
 use datafusion::common::{Result, ScalarValue};
+use datafusion::functions_nested::array_has::array_has_udf;
 use datafusion::logical_expr::preimage::PreimageResult;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
@@ -30,7 +31,7 @@ pub(crate) fn corrected(all: &[Arc<ScalarUDF>]) -> Vec<Arc<ScalarUDF>> {
             "log2" => Correction::Refuse(logarithm),
             "round" => Correction::HalvesToEven,
             "date_part" => return Some(date_part()),
-            "coalesce" | "greatest" | "least" => Correction::QuotedFit,
+            "coalesce" | "greatest" | "least" | "nullif" => Correction::QuotedFit,
             _ => return None,
         };
         let inner = Arc::clone(function);
@@ -48,6 +49,15 @@ pub(crate) fn date_part() -> Arc<ScalarUDF> {
     Arc::clone(&DATE_PART)
 }
 
+/// `array_has` for `x = ANY (array)`, which the planner does not look up by name.
+pub(crate) fn array_has() -> Arc<ScalarUDF> {
+    static ARRAY_HAS: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
+        let inner = array_has_udf();
+        Arc::new(ScalarUDF::new_from_impl(Corrected { inner, correction: Correction::Unknown }))
+    });
+    Arc::clone(&ARRAY_HAS)
+}
+
 /// Returns the error that a call with these floats raises, if it raises one.
 type Refusal = fn(&[f64]) -> Option<SqlError>;
 
@@ -62,6 +72,8 @@ enum Correction {
     QuotedFit,
     /// The year before 1 is -1.
     Eras,
+    /// Whether a value is in an array is not known if it equals no element and one is NULL.
+    Unknown,
 }
 
 fn logarithm(args: &[f64]) -> Option<SqlError> {
@@ -162,6 +174,34 @@ fn eras(years: ColumnarValue) -> Result<ColumnarValue> {
     })
 }
 
+/// NULL instead of false for arrays with an element that is NULL.
+fn unknown(found: ColumnarValue, arrays: &ColumnarValue) -> Result<ColumnarValue> {
+    let rows = match (&found, arrays) {
+        (ColumnarValue::Array(found), _) => found.len(),
+        _ => 1,
+    };
+    let lists = arrays.to_array(rows)?;
+    let Some(lists) = lists.as_list_opt::<i32>() else { return Ok(found) };
+    if lists.values().logical_null_count() == 0 {
+        return Ok(found);
+    }
+    let array = found.to_array(rows)?;
+    let known = array.as_boolean();
+    let has_null = |row: usize| lists.value(row).logical_null_count() > 0;
+    let row = |row: usize| match known.is_null(row) {
+        false if known.value(row) => Some(true),
+        false if !has_null(row) => Some(false),
+        _ => None,
+    };
+    let corrected: ArrayRef = Arc::new((0..rows).map(row).collect::<BooleanArray>());
+    match found {
+        ColumnarValue::Scalar(_) => {
+            ScalarValue::try_from_array(&corrected, 0).map(ColumnarValue::Scalar)
+        }
+        ColumnarValue::Array(_) => Ok(ColumnarValue::Array(corrected)),
+    }
+}
+
 impl ScalarUDFImpl for Corrected {
     fn name(&self) -> &str {
         self.inner.name()
@@ -234,6 +274,11 @@ impl ScalarUDFImpl for Corrected {
         match self.correction {
             Correction::Refuse(refusal) => check(refusal, &args.args, args.number_rows)?,
             Correction::QuotedFit => {}
+            Correction::Unknown => {
+                let arrays = args.args.first().cloned();
+                let found = self.inner.invoke_with_args(args)?;
+                return arrays.map_or(Ok(found.clone()), |arrays| unknown(found, &arrays));
+            }
             Correction::HalvesToEven => {
                 if let Some(rounded) = rounded(&args.args) {
                     return rounded;

@@ -6,9 +6,9 @@ use arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
 
-use halcyon_sql::by_value;
+use halcyon_functions as by_value;
 use halcyon_sql::diagnose::external;
-use halcyon_sql::documents::{gathers_any, is_document, takes_any};
+use halcyon_sql::documents::is_document;
 use halcyon_sql::error::{SqlError, SqlState};
 use halcyon_sql::values::shown_type;
 
@@ -113,4 +113,40 @@ pub(crate) fn are_not_compared(node: &LogicalPlan, schema: &DFSchema) -> Result<
     }
     let message = format!("could not identify an {operator} operator for type json");
     Err(external(SqlError::new(SqlState::UNDEFINED_FUNCTION, message)))
+}
+
+/// Whether a function takes documents: DataFusion would give `json` to every function of texts.
+fn takes_any(function: &str) -> bool {
+    by_value::is_ours(function)
+        || function.starts_with("array_")
+        || function.starts_with("list_")
+        || function.starts_with("pg_")
+        || function.starts_with("__")
+        || matches!(
+            function,
+            "arrow_typeof"
+                | "cardinality"
+                | "coalesce"
+                | "concat"
+                | "concat_ws"
+                | "get_field"
+                | "greatest"
+                | "least"
+                | "make_array"
+                | "named_struct"
+                | "nullif"
+                | "nvl"
+                | "nvl2"
+                | "num_nonnulls"
+                | "num_nulls"
+                | "row"
+                | "row\u{1}"
+                | "struct"
+        )
+}
+
+/// Whether an aggregate takes documents.
+fn gathers_any(aggregate: &str) -> bool {
+    ["any_value", "array_agg", "count", "first_value", "last_value", "nth_value"]
+        .contains(&aggregate)
 }

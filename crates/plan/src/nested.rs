@@ -3,21 +3,49 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, ListArray, StringViewBuilder, new_null_array};
+use arrow::array::{Array, ArrayRef, AsArray, ListArray, StringViewBuilder};
 use arrow::datatypes::{DataType, Field};
-use datafusion::common::{Result, ScalarValue};
+use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::functions_nested::expr_fn::array_has_all;
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Expr, ExprSchemable, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility, when,
 };
 
-use halcyon_sql::coerce::nested::{is_nested, parse_list, write_cell};
+use halcyon_sql::coerce::arrays;
+use halcyon_sql::coerce::nested::{is_nested, write_cell};
 use halcyon_sql::coerce::zone::TimeZone;
-use halcyon_sql::coerce::{Arena, cast};
+use halcyon_sql::coerce::{Arena, cast, parse};
 use halcyon_sql::diagnose::external;
 use halcyon_sql::error::{SqlError, SqlState};
-use halcyon_sql::types::SqlType;
-use halcyon_sql::values::{ArrayWriter, sql_type_of, value_at};
+use halcyon_sql::types::{Element, SqlType};
+use halcyon_sql::values::{ArrayWriter, lists, sql_type_of, to_scalar, value_at};
 use halcyon_store::ValueRef;
+
+/// Whether an array has all elements of another one; NULL if one of them is.
+pub(crate) fn containment(whole: Expr, part: Expr, schema: &DFSchema) -> Result<Expr> {
+    // DataFusion's function says that NULL has every element of an empty array.
+    let mut are_there: Option<Expr> = None;
+    for operand in [&whole, &part] {
+        if operand.nullable(schema)? {
+            let is_there = operand.clone().is_not_null();
+            are_there = Some(match are_there {
+                Some(other) => other.and(is_there),
+                None => is_there,
+            });
+        }
+    }
+    let has = array_has_all(whole, part);
+    match are_there {
+        Some(are_there) => when(are_there, has).end(),
+        None => Ok(has),
+    }
+}
+
+/// The bytes of an array, which order as arrays do: NULL behind all other elements.
+pub(crate) fn key_of(list: Expr) -> Expr {
+    halcyon_functions::of_name("array\u{1}key").expect("a function").call(vec![list])
+}
 
 /// The text of an array or a row; `zone` is the session's.
 pub(crate) fn text_of(value: Expr, zone: &str) -> Expr {
@@ -35,11 +63,21 @@ pub(crate) fn array_dims() -> Arc<ScalarUDF> {
 
 /// An array constant from its text. Errors: 22P02, 0A000, those of the items' type.
 pub(crate) fn list_constant(text: &str, item: &Field, zone: &TimeZone) -> Result<Expr> {
-    let Some(item) = sql_type_of(item) else {
-        return Err(external(SqlError::unsupported("reading an array of arrays")));
+    let Some(element) = sql_type_of(item).and_then(Element::of) else {
+        return Err(external(SqlError::unsupported("an array of several dimensions")));
     };
-    let list = parse_list(text, item, zone).map_err(external)?;
-    Ok(Expr::Literal(ScalarValue::try_from_array(&list, 0)?, None))
+    // A cast cuts texts that are too long, which reading them would refuse.
+    let (texts, to) = (Element::of(SqlType::Text).expect("no array"), SqlType::Array(element));
+    let arena = Arena::new();
+    let value = match element.ty() {
+        SqlType::Char(_) | SqlType::Varchar(_) => {
+            let read = arrays::encode(text, texts, zone).map_err(external)?;
+            let read = ValueRef::Bytes(arena.alloc_slice_copy(&read));
+            cast(read, SqlType::Array(texts), to, zone, &arena)
+        }
+        _ => parse(text, to, zone, &arena),
+    };
+    Ok(Expr::Literal(to_scalar(value.map_err(external)?, to), None))
 }
 
 /// A type without the names of SQL's types that its lists' items have.
@@ -104,18 +142,13 @@ impl ListCast {
     fn read(&self, texts: &ArrayRef, zone: &TimeZone) -> Result<ArrayRef> {
         let texts = arrow::compute::cast(texts, &DataType::Utf8View)?;
         let texts = texts.as_string_view();
-        let mut lists = Vec::with_capacity(texts.len());
+        let element = Element::of(self.to).expect("an element is no array");
+        let mut arrays = Vec::with_capacity(texts.len());
         for text in texts {
-            lists.push(match text {
-                Some(text) => parse_list(text, self.to, zone).map_err(external)?,
-                None => new_null_array(&DataType::List(self.item()), 1),
-            });
+            let bytes = text.map(|text| arrays::encode(text, element, zone));
+            arrays.push(bytes.transpose().map_err(external)?);
         }
-        if lists.is_empty() {
-            return Ok(new_null_array(&DataType::List(self.item()), 0));
-        }
-        let parts: Vec<&dyn Array> = lists.iter().map(AsRef::as_ref).collect();
-        Ok(arrow::compute::concat(&parts)?)
+        Ok(Arc::new(lists(arrays.iter().map(Option::as_deref), element)))
     }
 }
 

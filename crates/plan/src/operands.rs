@@ -1,21 +1,30 @@
 //! Operators as DataFusion's planner meets them: constants in quotes get the types that PostgreSQL
 //! gives them beside the other operand, before DataFusion looks for an operator; operands that no
 //! operator takes are refused with PostgreSQL's names. Operators of documents become functions of
-//! `halcyon_sql::by_value`.
+//! `halcyon_functions`.
 //!
 //! PostgreSQL's rule for `known op 'text'`: the text is of the known type if there is such an
 //! operator; otherwise of the only type for which there is one (`timestamp + '1 day'`); if there
 //! are several such types (`date + '1'`), the statement is refused.
 
-use arrow::datatypes::{DataType, IntervalUnit};
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, IntervalUnit};
 use datafusion::common::{DFSchema, Result, ScalarValue};
-use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
-use datafusion::logical_expr::{Expr, ExprSchemable};
+use datafusion::functions_nested::expr_fn::{array_element, array_has_any};
+use datafusion::logical_expr::expr::Placeholder;
+use datafusion::logical_expr::planner::{
+    ExprPlanner, PlannerResult, RawBinaryExpr, RawFieldAccessExpr,
+};
+use datafusion::logical_expr::{Expr, ExprSchemable, GetFieldAccess, lit, when};
 use datafusion::sql::sqlparser::ast::BinaryOperator as Op;
 
-use crate::functions;
-use crate::semantics::{is_text, no_operator, not_boolean, quoted, to, typed_constant, untyped};
-use halcyon_sql::by_value;
+use crate::semantics::{
+    comparable, is_text, no_operator, not_boolean, quoted, to, typed_constant, untyped,
+};
+use crate::{functions, nested};
+use halcyon_functions as by_value;
+use halcyon_sql::coerce::nested::is_nested;
 use halcyon_sql::diagnose::external;
 use halcyon_sql::dialect::not_unique;
 use halcyon_sql::documents::is_document;
@@ -27,6 +36,80 @@ use halcyon_sql::values::shown_type;
 pub struct Operators;
 
 impl ExprPlanner for Operators {
+    /// `ARRAY[…]`: constants in quotes, and NULL beside documents, have the type of the other elements.
+    fn plan_array_literal(
+        &self,
+        mut exprs: Vec<Expr>,
+        schema: &DFSchema,
+    ) -> Result<PlannerResult<Vec<Expr>>> {
+        let typed = exprs.iter().filter(|expr| quoted(expr).is_none());
+        let known = typed.filter_map(|expr| expr.get_type(schema).ok()).find(|ty| !ty.is_null());
+        if let Some(known) = known.filter(|ty| !is_text(ty) && !is_nested(ty)) {
+            for expr in &mut exprs {
+                match quoted(expr) {
+                    Some(text) => *expr = typed_constant(text, &known)?,
+                    None if is_document(&known)
+                        && matches!(expr, Expr::Literal(ScalarValue::Null, _)) =>
+                    {
+                        *expr = Expr::Literal(ScalarValue::try_from(&known)?, None);
+                    }
+                    None => {}
+                }
+            }
+        }
+        Ok(PlannerResult::Original(exprs))
+    }
+
+    /// `array[n]`, which is NULL where there is no element, and `array[m:n]`.
+    ///
+    /// Errors: 42804 for what is no array, and for a subscript that is no number.
+    fn plan_field_access(
+        &self,
+        expr: RawFieldAccessExpr,
+        schema: &DFSchema,
+    ) -> Result<PlannerResult<RawFieldAccessExpr>> {
+        let ty = expr.expr.get_type(schema)?;
+        let is_named = matches!(expr.field_access, GetFieldAccess::NamedStructField { .. });
+        if is_named || ty.is_null() || matches!(ty, DataType::Map(..)) {
+            return Ok(PlannerResult::Original(expr));
+        }
+        if !matches!(ty, DataType::List(_)) {
+            let shown = shown_type(&ty);
+            let message =
+                format!("cannot subscript type {shown} because it does not support subscripting");
+            return Err(external(SqlError::new(SqlState::DATATYPE_MISMATCH, message)));
+        }
+        let subscript = |expr: Expr| {
+            let found = expr.get_type(schema)?;
+            match quoted(&expr) {
+                Some(text) => typed_constant(text, &DataType::Int64),
+                None if found.is_integer() || found.is_null() || untyped(&expr) => {
+                    Ok(to(expr, DataType::Int64))
+                }
+                None => {
+                    let message = "array subscript must have type integer";
+                    Err(external(SqlError::new(SqlState::DATATYPE_MISMATCH, message)))
+                }
+            }
+        };
+        let RawFieldAccessExpr { expr, field_access } = expr;
+        Ok(PlannerResult::Planned(match field_access {
+            GetFieldAccess::ListIndex { key } => {
+                let key = subscript(*key)?;
+                match key {
+                    Expr::Literal(ScalarValue::Int64(Some(1..)), _) => array_element(expr, key),
+                    // DataFusion counts subscripts below 1 from the end.
+                    key => when(key.clone().gt(lit(0i64)), array_element(expr, key)).end()?,
+                }
+            }
+            GetFieldAccess::ListRange { start, stop, .. } => {
+                let slice = by_value::of_name("array\u{1}slice").expect("a function");
+                slice.call(vec![expr, subscript(*start)?, subscript(*stop)?])
+            }
+            GetFieldAccess::NamedStructField { .. } => unreachable!("asked before"),
+        }))
+    }
+
     fn plan_binary_op(
         &self,
         expr: RawBinaryExpr,
@@ -39,6 +122,9 @@ impl ExprPlanner for Operators {
             return Ok(PlannerResult::Planned(function.call(vec![expr.left, expr.right])));
         }
         match expr.op {
+            Op::StringConcat if [&lt, &rt].iter().any(|ty| matches!(ty, DataType::List(_))) => {
+                Ok(PlannerResult::Original(arrays_alike(expr, &lt, &rt)?))
+            }
             Op::StringConcat => Ok(PlannerResult::Original(documents_as_texts(expr, &lt, &rt))),
             Op::And | Op::Or => {
                 let word = expr.op.to_string();
@@ -50,12 +136,59 @@ impl ExprPlanner for Operators {
             Op::Plus | Op::Minus | Op::Multiply | Op::Divide | Op::Modulo => {
                 calculation(expr, lt, rt, schema)
             }
+            Op::AtArrow | Op::ArrowAt => {
+                let RawBinaryExpr { op, left, right } = arrays_alike(expr, &lt, &rt)?;
+                let (lt, rt) = (left.get_type(schema)?, right.get_type(schema)?);
+                let are_lists = [&lt, &rt].iter().all(|ty| matches!(ty, DataType::List(_)));
+                if !are_lists {
+                    return Ok(PlannerResult::Original(RawBinaryExpr { op, left, right }));
+                }
+                if !comparable(&lt, &rt) {
+                    return Err(external(no_operator_of(&left, &lt, &op, &right, &rt)));
+                }
+                Ok(PlannerResult::Planned(match op {
+                    Op::AtArrow => nested::containment(left, right, schema)?,
+                    _ => nested::containment(right, left, schema)?,
+                }))
+            }
+            Op::PGOverlap => {
+                let RawBinaryExpr { left, right, .. } = arrays_alike(expr, &lt, &rt)?;
+                Ok(PlannerResult::Planned(array_has_any(left, right)))
+            }
             Op::Eq | Op::NotEq | Op::Lt | Op::LtEq | Op::Gt | Op::GtEq => {
                 comparison(expr, &lt, &rt)
             }
             _ => Ok(PlannerResult::Original(expr)),
         }
     }
+}
+
+/// Gives a constant in quotes or a parameter beside an array the array's type.
+///
+/// Errors: 22P02; 42883 for what is no array beside one.
+fn arrays_alike(expr: RawBinaryExpr, lt: &DataType, rt: &DataType) -> Result<RawBinaryExpr> {
+    let RawBinaryExpr { op, mut left, mut right } = expr;
+    let is_list = |ty: &DataType| matches!(ty, DataType::List(_));
+    let typed = |operand: Expr, ty: &DataType| match operand {
+        Expr::Placeholder(Placeholder { id, .. }) if untyped(&operand) => {
+            let field = Some(Arc::new(Field::new("", ty.clone(), true)));
+            Ok(Expr::Placeholder(Placeholder { id, field }))
+        }
+        operand => match quoted(&operand) {
+            Some(text) => typed_constant(text, ty),
+            None => Ok(operand),
+        },
+    };
+    match (is_list(lt), is_list(rt)) {
+        (true, true) => {}
+        (true, false) => right = typed(right, lt)?,
+        (false, true) => left = typed(left, rt)?,
+        (false, false) if op == Op::PGOverlap => {
+            return Err(external(no_operator_of(&left, lt, &op, &right, rt)));
+        }
+        (false, false) => {}
+    }
+    Ok(RawBinaryExpr { op, left, right })
 }
 
 /// An operand of AND or OR.
@@ -67,13 +200,15 @@ fn condition(expr: Expr, ty: &DataType, word: &str) -> Result<Expr> {
     }
 }
 
-/// Gives constants in quotes beside booleans the type BOOLEAN; later passes handle all other types.
+/// Gives constants in quotes beside booleans, documents and arrays their type; later passes handle all other
+/// types.
 fn comparison(
     mut expr: RawBinaryExpr,
     lt: &DataType,
     rt: &DataType,
 ) -> Result<PlannerResult<RawBinaryExpr>> {
-    let has_constants = |ty: &DataType| *ty == DataType::Boolean || is_document(ty);
+    let has_constants =
+        |ty: &DataType| matches!(ty, DataType::Boolean | DataType::List(_)) || is_document(ty);
     if has_constants(lt)
         && let Some(text) = quoted(&expr.right)
     {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Poll, ready};
 
-use arrow::array::{Int64Array, RecordBatch, RecordBatchOptions};
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::streaming::StreamingTable;
@@ -34,6 +34,8 @@ use datafusion::physical_plan::{
     ReplaceChildrenOptions, SendableRecordBatchStream,
 };
 use halcyon_base::ids::TableId;
+use halcyon_sql::types::SqlType;
+use halcyon_sql::values::{lists, sql_type_of_arrow};
 use halcyon_store::Partition;
 use halcyon_task::poll_proceed;
 
@@ -376,13 +378,17 @@ impl Batches {
             }
         };
         let schema = Arc::clone(&self.schema);
-        // Documents lie in segments as texts and bytes do.
-        let typed = columns.into_iter().zip(schema.fields()).map(|(column, field)| {
-            match column.data_type() == field.data_type() {
-                true => Ok(column),
-                false => arrow::compute::cast(&column, field.data_type()),
-            }
-        });
+        // Documents and arrays lie in segments as texts and bytes do.
+        let typed =
+            columns.into_iter().zip(schema.fields()).map(
+                |(column, field)| match sql_type_of_arrow(field.data_type()) {
+                    _ if column.data_type() == field.data_type() => Ok(column),
+                    Some(SqlType::Array(element)) => {
+                        Ok(Arc::new(lists(column.as_binary_view().iter(), element)) as ArrayRef)
+                    }
+                    _ => arrow::compute::cast(&column, field.data_type()),
+                },
+            );
         let columns = match typed.collect::<std::result::Result<Vec<_>, _>>() {
             Ok(columns) => columns,
             Err(error) => return Some(Err(error.into())),

@@ -36,11 +36,11 @@ use datafusion::logical_expr::expr_rewriter::{NamePreserver, coerce_plan_expr_fo
 use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::when;
 use datafusion::logical_expr::{
     BinaryExpr, Expr, ExprSchemable, InvariantLevel, LogicalPlan, LogicalPlanBuilder, Operator,
     Projection, RecursiveQuery, ScalarUDF, Subquery, Union, WindowFunctionDefinition,
 };
+use datafusion::logical_expr::{lit, when};
 use datafusion::optimizer::Analyzer;
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercionRewriter;
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
@@ -61,15 +61,15 @@ use crate::set_operations::{with_copies_counted, with_flat_unions};
 use crate::sizes;
 use crate::table_functions;
 use crate::{concatenation, corrected, documents, intervals, like, nested};
-use halcyon_sql::arrays;
-use halcyon_sql::by_value;
+use datafusion::functions_nested::expr_fn::cardinality;
+use halcyon_functions as by_value;
 use halcyon_sql::coerce;
 use halcyon_sql::coerce::nested::is_nested;
 use halcyon_sql::coerce::zone::TimeZone;
 use halcyon_sql::diagnose::external;
 use halcyon_sql::error::{SqlError, SqlState};
 use halcyon_sql::type_names::{UNCONSTRAINED, cast_type};
-use halcyon_sql::types::{SqlType, TYPE_KEY};
+use halcyon_sql::types::{Element, SqlType, TYPE_KEY};
 use halcyon_sql::values::{shown_type, sql_type_of, sql_type_of_arrow, to_scalar};
 use halcyon_sql::zoned;
 use halcyon_unnest::{has_subquery, unnest};
@@ -81,8 +81,11 @@ pub struct Types;
 
 impl TypePlanner for Types {
     fn plan_type_field(&self, ty: &ast::DataType) -> Result<Option<FieldRef>> {
-        if matches!(ty, ast::DataType::Array(_)) {
-            return Ok(None);
+        if let ast::DataType::Array(items) = ty {
+            // Drivers know arrays of object ids, and ask for the others.
+            let is_oids = matches!(items, ast::ArrayElemTypeDef::SquareBracket(item, None)
+                if item.to_string().eq_ignore_ascii_case("oid"));
+            return Ok(is_oids.then(|| Arc::new(SqlType::Array(Element::OID).field("", true))));
         }
         let ty = cast_type(ty).map_err(external)?;
         Ok(Some(Arc::new(ty.field("", true))))
@@ -649,8 +652,7 @@ impl Parameters {
         Parameters { known: known.collect(), count: given.len() }
     }
 
-    /// Notes the parameters that stand for arrays: `x = ANY ($1)`, `$1::integer[]`. The value of
-    /// such a parameter is the array's text.
+    /// Notes the parameters that stand for arrays: `x = ANY ($1)`, `$1::integer[]`.
     pub(crate) fn find_arrays(&mut self, plan: &LogicalPlan) -> Result<()> {
         if self.count == 0 {
             return Ok(());
@@ -669,6 +671,8 @@ impl Parameters {
 
     fn note_array(&mut self, expr: &Expr, schema: &DFSchema) {
         let (id, field) = match expr {
+            // Beside another array, when names were bound.
+            Expr::Placeholder(Placeholder { id, field: Some(field) }) => (id, Arc::clone(field)),
             Expr::Cast(Cast { expr, field }) => match expr.as_ref() {
                 Expr::Placeholder(placeholder) => (&placeholder.id, Arc::clone(field)),
                 _ => return,
@@ -694,7 +698,7 @@ impl Parameters {
         };
         let DataType::List(item) = field.data_type() else { return };
         if sql_type_of(item).is_some() {
-            self.known.insert(id.clone(), field);
+            self.known.entry(id.clone()).or_insert(field);
         }
     }
 
@@ -753,29 +757,6 @@ impl Parameters {
             })
             .collect()
     }
-}
-
-/// The parameters of an analysed plan that stand for arrays: their numbers from 1, and the types of
-/// their elements.
-pub fn array_parameters(plan: &LogicalPlan) -> Vec<(usize, SqlType)> {
-    let mut found = Vec::new();
-    let walked = plan.apply_with_subqueries(|node| {
-        node.apply_expressions(|expr| {
-            expr.apply(|expr| {
-                if let Expr::Placeholder(Placeholder { id, field: Some(field) }) = expr
-                    && let DataType::List(item) = field.data_type()
-                    && let Some(element) = sql_type_of(item)
-                    && let Some(number) = id.strip_prefix('$').and_then(|n| n.parse().ok())
-                    && !found.contains(&(number, element))
-                {
-                    found.push((number, element));
-                }
-                Ok(TreeNodeRecursion::Continue)
-            })
-        })
-    });
-    walked.expect("the closures do not fail");
-    found
 }
 
 /// The text of a constant in quotes, whose type depends on the operand beside it.
@@ -1129,6 +1110,17 @@ fn call(function: ScalarFunction, schema: &DFSchema, types: &mut Parameters) -> 
             all_of_one_type(args.iter_mut(), schema, Beside::Together)?;
             args
         }
+        "array_has" if args.len() == 2 => {
+            let (array, value) = (args[0].get_type(schema)?, args[1].get_type(schema)?);
+            if let DataType::List(item) = &array
+                && quoted(&args[1]).is_none()
+                && !untyped(&args[1])
+                && !comparable(item.data_type(), &value)
+            {
+                return Err(external(no_operator(&value, "=", item.data_type())));
+            }
+            args
+        }
         // `a && b`; DataFusion wants the items' type.
         "array_has_any" | "array_has_all" if args.len() == 2 => {
             for arg in &args {
@@ -1151,7 +1143,20 @@ fn call(function: ScalarFunction, schema: &DFSchema, types: &mut Parameters) -> 
         _ => args,
     };
     let (is_part, is_length) = (name == "date_part", name == "array_length");
-    let func = if is_part { corrected::date_part() } else { func };
+    if name == "array_ndims"
+        && let [array] = args.as_slice()
+        && matches!(array.get_type(schema)?, DataType::List(_))
+    {
+        // DataFusion counts the dimensions of the type, which an empty array has too.
+        let length = cardinality(array.clone());
+        let dimensions = to(functions::adjust(func, args, schema)?, DataType::Int32);
+        return when(length.gt(lit(0u64)), dimensions).end();
+    }
+    let func = match name {
+        _ if is_part => corrected::date_part(),
+        "array_has" => corrected::array_has(),
+        _ => func,
+    };
     let call = functions::adjust(func, args, schema)?;
     // Lengths and positions, which DataFusion counts by unsigned integers, are INTEGER; an empty
     // array has NULL as its length.
@@ -1352,7 +1357,11 @@ fn binary_operator(binary: BinaryExpr, schema: &DFSchema, types: &mut Parameters
     match op {
         Plus | Minus | Multiply | Divide | Modulo => calculation(left, lt, op, right, rt),
         AtArrow | ArrowAt => match [&lt, &rt].map(|ty| matches!(ty, DataType::List(_))) {
-            [true, true] => Ok(whole(left, op, right)),
+            [true, true] if !comparable(&lt, &rt) => {
+                Err(external(no_operator(&lt, &op.to_string(), &rt)))
+            }
+            [true, true] if op == AtArrow => nested::containment(left, right, schema),
+            [true, true] => nested::containment(right, left, schema),
             [true, false] if rt.is_null() => Ok(unknown()),
             [false, true] if lt.is_null() => Ok(unknown()),
             _ => Err(external(no_operator(&lt, &op.to_string(), &rt))),
@@ -1360,7 +1369,14 @@ fn binary_operator(binary: BinaryExpr, schema: &DFSchema, types: &mut Parameters
         Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom => {
             if comparable(&lt, &rt) {
                 let (left, right) = documents::compared(left, &op.to_string(), right, schema)?;
-                Ok(whole(left, op, right))
+                let is_ordered = matches!(op, Lt | LtEq | Gt | GtEq);
+                match is_ordered
+                    && lt == rt
+                    && matches!(sql_type_of_arrow(&lt), Some(SqlType::Array(_)))
+                {
+                    true => Ok(whole(nested::key_of(left), op, nested::key_of(right))),
+                    false => Ok(whole(left, op, right)),
+                }
             } else {
                 Err(external(no_operator(&lt, &op.to_string(), &rt)))
             }
@@ -1412,7 +1428,7 @@ fn whole(left: Expr, op: Operator, right: Expr) -> Expr {
     Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right)))
 }
 
-fn comparable(left: &DataType, right: &DataType) -> bool {
+pub(crate) fn comparable(left: &DataType, right: &DataType) -> bool {
     let class = |ty: &DataType| match ty {
         DataType::Null => 0,
         DataType::Boolean => 1,
@@ -1425,8 +1441,12 @@ fn comparable(left: &DataType, right: &DataType) -> bool {
         DataType::Binary | DataType::BinaryView => 8,
         DataType::LargeBinary => 9,
         DataType::LargeUtf8 => 10,
+        DataType::List(_) => 11,
         _ => 0,
     };
+    if let (DataType::List(left), DataType::List(right)) = (left, right) {
+        return comparable(left.data_type(), right.data_type());
+    }
     let (left, right) = (class(left), class(right));
     left == 0 || right == 0 || left == right
 }
@@ -1686,15 +1706,16 @@ pub fn bind_late_expr(expr: Expr, env: &Env<'_>) -> Result<Transformed<Expr>> {
     match expr {
         Expr::Placeholder(placeholder) => {
             let field = placeholder.field.as_deref();
-            let value = match field.map(Field::data_type) {
-                Some(DataType::List(item)) => array_parameter(env, &placeholder.id, item)?,
-                _ => {
-                    let ty = field.and_then(sql_type_of).unwrap_or(SqlType::Text);
-                    parameter(env, &placeholder.id, ty)
+            let ty = field.and_then(sql_type_of).unwrap_or(SqlType::Text);
+            match parameter(env, &placeholder.id, ty) {
+                Some(value) => {
+                    let value = match field.map(Field::data_type) {
+                        // With the metadata and names of its items.
+                        Some(list @ DataType::List(_)) => value.cast_to(list)?,
+                        _ => value,
+                    };
+                    Ok(Transformed::yes(Expr::Literal(value, None)))
                 }
-            };
-            match value {
-                Some(value) => Ok(Transformed::yes(Expr::Literal(value, None))),
                 None => Err(external(SqlError::new(
                     SqlState::UNDEFINED_PARAMETER,
                     format!("there is no parameter {}", placeholder.id),
@@ -1706,18 +1727,6 @@ pub fn bind_late_expr(expr: Expr, env: &Env<'_>) -> Result<Transformed<Expr>> {
         }
         other => Ok(Transformed::no(other)),
     }
-}
-
-/// The value of a parameter that stands for an array. Errors: 22P02 and others of its text.
-fn array_parameter(env: &Env<'_>, id: &str, item: &Field) -> Result<Option<ScalarValue>> {
-    let Some(ScalarValue::Utf8View(text)) = parameter(env, id, SqlType::Text) else {
-        return Ok(None);
-    };
-    let zone = TimeZone::parse(&env.session.time_zone).map_err(external)?;
-    let element = sql_type_of(item).unwrap_or(SqlType::Text);
-    let list = arrays::to_scalar(text.as_deref(), element, &zone).map_err(external)?;
-    // Cast to the field's own type, with the metadata and names of its items.
-    list.cast_to(&DataType::List(Arc::new(item.clone()))).map(Some)
 }
 
 /// Values of parameters by their place in the statement.

@@ -124,7 +124,7 @@ fn states() -> (SessionState, SessionState) {
     scalars.extend(functions::scalar_functions());
     let bounded = growing::bounded(&scalars);
     // Another name of a bounded function may be the name of one of ours, which bounds its results itself.
-    let own = halcyon_sql::by_value::all().into_iter();
+    let own = halcyon_functions::all().into_iter();
     let own = own.filter(|own| bounded.iter().all(|other| other.name() != own.name()));
     let own: Vec<_> = own.collect();
     scalars.extend(bounded);

@@ -37,8 +37,6 @@ pub struct Prepared {
     pub plan: Plan,
     /// Types of `$1`, `$2`, ….
     pub params: Vec<SqlType>,
-    /// Parameters that stand for arrays and come as text: numbers from 1, types of elements.
-    pub arrays: Vec<(usize, SqlType)>,
     /// Columns of the result; empty if there is none.
     pub columns: Arc<[ResultColumn]>,
     /// First word(s) of the command tag: `SELECT`, `INSERT`, `CREATE TABLE`, ….

@@ -43,9 +43,6 @@ pub(crate) fn nothing(text: &str, binder: &Binder<'_>) -> Prepared {
     StatementBinder(binder).prepared(text, Plan::Empty, "")
 }
 
-/// Types of parameters, and which of them stand for arrays of which type (numbers from 1).
-type ParameterTypes = (Vec<SqlType>, Vec<(usize, SqlType)>);
-
 struct StatementBinder<'a>(&'a Binder<'a>);
 
 /// A query that was planned, in one way or another.
@@ -53,7 +50,6 @@ struct Selected {
     executor: Executor,
     columns: Arc<[ResultColumn]>,
     params: Vec<SqlType>,
-    arrays: Vec<(usize, SqlType)>,
     shareable: bool,
 }
 
@@ -64,13 +60,12 @@ impl StatementBinder<'_> {
             Statement::Sql(statement) => self.sql(statement, text, param_types),
             Statement::Session(own) => {
                 let (utility, tag) = utility::bind_own(own)?;
-                let (params, arrays) = match &utility {
+                let params = match &utility {
                     Utility::Declare(declare) => self.declared(declare, text, param_types)?,
-                    _ => (Vec::new(), Vec::new()),
+                    _ => Vec::new(),
                 };
                 let mut prepared = self.prepared(text, Plan::Utility(utility), tag);
                 prepared.params = params;
-                prepared.arrays = arrays;
                 Ok(prepared)
             }
             Statement::Ddl(own) => {
@@ -90,7 +85,7 @@ impl StatementBinder<'_> {
         declare: &DeclareCursor,
         text: &str,
         param_types: &[Option<SqlType>],
-    ) -> Result<ParameterTypes> {
+    ) -> Result<Vec<SqlType>> {
         let query = parse_query(&declare.query)?;
         compound::refuse_writes(&query, "DECLARE CURSOR")?;
         let bound = self.select(&query, &declare.query, param_types);
@@ -99,7 +94,7 @@ impl StatementBinder<'_> {
             Some(position) => error.position(position + before),
             None => error,
         };
-        bound.map(|bound| (bound.params.clone(), bound.arrays.clone())).map_err(shift)
+        bound.map(|bound| bound.params.clone()).map_err(shift)
     }
 
     /// Binds what the SQL parser has a tree for.
@@ -135,12 +130,11 @@ impl StatementBinder<'_> {
             Sql::Explain { analyze, statement, format, options, .. } => {
                 let asked = explain::asked(*analyze, format.as_ref(), options.as_deref())?;
                 let of = self.sql(statement, text, param_types)?;
-                let (params, arrays) = (of.params.clone(), of.arrays.clone());
+                let params = of.params.clone();
                 let plan = Plan::Explain { asked, of: Box::new(of) };
                 let columns = vec![text_column("QUERY PLAN")].into();
                 let mut prepared = self.prepared(text, plan, "EXPLAIN");
                 prepared.params = params;
-                prepared.arrays = arrays;
                 prepared.columns = columns;
                 // What is told of planning is told of this one.
                 prepared.shareable = false;
@@ -215,10 +209,9 @@ impl StatementBinder<'_> {
     }
 
     fn bound(&self, write: dml::BoundWrite, text: &str) -> Prepared {
-        let dml::BoundWrite { plan, params, arrays, columns, tag, shareable } = write;
+        let dml::BoundWrite { plan, params, columns, tag, shareable } = write;
         let mut prepared = self.prepared(text, Plan::Write(plan), tag);
         prepared.params = params;
-        prepared.arrays = arrays;
         prepared.columns = columns;
         prepared.shareable = shareable;
         prepared
@@ -271,9 +264,9 @@ impl StatementBinder<'_> {
             Some(short) => {
                 debug_assert!(self.is_long_way(&short, query, text, types), "the long way fails");
                 self.0.df.count_planning();
-                let (params, arrays) = (short.params(), Vec::new());
+                let params = short.params();
                 let (executor, columns) = (Executor::Point(Box::new(short.plan)), short.columns);
-                Selected { executor, columns, params, arrays, shareable: true }
+                Selected { executor, columns, params, shareable: true }
             }
             None => with_stack_for(text.len(), || self.select_long(query, text, types))?,
         };
@@ -285,7 +278,6 @@ impl StatementBinder<'_> {
         let is_short = matches!(&plan, Plan::Point(plan) if plan.is_unique_lookup());
         let mut prepared = self.prepared(text, plan, "SELECT");
         prepared.params = selected.params;
-        prepared.arrays = selected.arrays;
         prepared.columns = selected.columns;
         prepared.shareable = selected.shareable;
         prepared.locks_rows = locks_rows;
@@ -310,8 +302,8 @@ impl StatementBinder<'_> {
         let bound = self.0.query_with(*query, None, types, text)?;
         let columns = result_columns(&bound.plan);
         let executor = Executor::choose(bound.plan, self.0, self.0.point_plans)?;
-        let BoundQuery { params, arrays, shareable, .. } = bound;
-        Ok(Selected { executor, columns, params, arrays, shareable })
+        let BoundQuery { params, shareable, .. } = bound;
+        Ok(Selected { executor, columns, params, shareable })
     }
 
     /// Whether the long way finds what the short one has found, which must differ in nothing; also if the
@@ -324,15 +316,9 @@ impl StatementBinder<'_> {
         types: &[Option<SqlType>],
     ) -> bool {
         match self.select_long(query, text, types) {
-            Ok(Selected {
-                executor: Executor::Point(plan),
-                columns,
-                params,
-                arrays,
-                shareable,
-            }) => {
+            Ok(Selected { executor: Executor::Point(plan), columns, params, shareable }) => {
                 short.assert_same(&plan, &columns, &params);
-                arrays.is_empty() && shareable
+                shareable
             }
             Ok(_) => false,
             Err(_) => SqlError::unless_interrupted().is_err(),
@@ -346,7 +332,6 @@ impl StatementBinder<'_> {
             role: self.0.session.user.as_str().into(),
             plan,
             params: Vec::new(),
-            arrays: Vec::new(),
             columns: Arc::from([]),
             tag,
             shareable: true,

@@ -110,7 +110,7 @@ impl ShapePlan {
     ) -> Result<ShapePlan, MissReason> {
         let is_whole = prepared.shareable
             && prepared.params.len() == shape.literals.len()
-            && prepared.arrays.is_empty();
+            && prepared.params.iter().all(|ty| ty.element().is_none());
         if !is_whole || !Way::of(&prepared)?.is_that_of(first) {
             return Err(MissReason::LiteralsDecide);
         }

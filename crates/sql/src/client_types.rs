@@ -3,7 +3,6 @@
 use arrow::datatypes::{DataType, Field};
 
 use crate::types::{OID_ALIAS_KEY, PG_TYPE_KEY, SqlType};
-use crate::values::sql_type_of;
 
 /// The type of a column as clients are told it, and how its values are written for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,13 +75,11 @@ impl ClientType {
         {
             return system;
         }
-        if let DataType::List(item) = field.data_type()
-            && let Some(element) = sql_type_of(item)
-        {
-            let shape = Shape::Array { element, element_oid: element.oid() };
+        let ty = ty.unwrap_or(SqlType::Text);
+        if let (SqlType::Array(element), DataType::List(_)) = (ty, field.data_type()) {
+            let shape = Shape::Array { element: element.ty(), element_oid: element.oid() };
             return ClientType { oid: element.array_oid(), length: -1, shape };
         }
-        let ty = ty.unwrap_or(SqlType::Text);
         ClientType { oid: ty.oid(), length: ty.length(), shape: Shape::Value(ty) }
     }
 

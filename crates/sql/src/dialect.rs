@@ -14,17 +14,19 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     self, BinaryOperator, DataType, DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArgumentList, FunctionArguments, Ident, JoinConstraint, JoinOperator, LimitClause,
-    NonBlock, ObjectName, ObjectNamePart, OrderByKind, Query, Select, SelectItem, SetExpr,
-    TableAlias, TableAliasColumnDef, TableFactor, TableSampleKind, TableSampleMethod,
-    TableWithJoins, UnaryOperator, Value, VisitMut, VisitorMut,
+    FunctionArguments, Ident, JoinConstraint, JoinOperator, LimitClause, NonBlock, ObjectName,
+    ObjectNamePart, OrderByKind, Query, Select, SelectItem, SetExpr, TableAlias,
+    TableAliasColumnDef, TableFactor, TableSampleKind, TableSampleMethod, TableWithJoins,
+    UnaryOperator, Value, VisitMut, VisitorMut,
 };
 
 use halcyon_value::Interval;
 use halcyon_value::interval::{self, Field as FieldOfInterval};
 
+use crate::array_syntax::{self, membership};
 use crate::error::{Result, SqlError, SqlState};
 use crate::identifier::fold;
+use crate::made::{call, cast, is_quoted, number, quoted};
 use crate::{many_rows, windows};
 
 /// Begins the tail that makes a repeated name unique. No identifier can be typed with it.
@@ -118,6 +120,13 @@ impl VisitorMut for Rewrite {
         }
     }
 
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
+        match array_syntax::before_its_parts(expr) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        }
+    }
+
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
         match operator(expr) {
             Ok(()) => ControlFlow::Continue(()),
@@ -195,11 +204,6 @@ fn separate_order_names(query: &mut Query) {
             }
         }
     }
-}
-
-/// Whether an expression is a constant in quotes.
-pub fn is_quoted(expr: &Expr) -> bool {
-    matches!(expr, Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_)))
 }
 
 /// FETCH FIRST becomes LIMIT; row locks are the engine's business and are dropped here.
@@ -656,7 +660,9 @@ fn sample(factor: &mut TableFactor) -> Result<()> {
 fn operator(expr: &mut Expr) -> Result<()> {
     let old = match expr {
         Expr::Like { escape_char: Some(_), .. }
+        | Expr::Like { any: true, .. }
         | Expr::ILike { escape_char: Some(_), .. }
+        | Expr::ILike { any: true, .. }
         | Expr::SimilarTo { .. }
         | Expr::AtTimeZone { .. }
         | Expr::UnaryOp { .. }
@@ -677,6 +683,30 @@ fn operator(expr: &mut Expr) -> Result<()> {
         _ => return Ok(()),
     };
     *expr = match old {
+        Expr::Like { any: true, pattern, expr, negated, escape_char }
+            if let Some(patterns) = array_syntax::patterns(&pattern)? =>
+        {
+            let like = |pattern| Expr::Like {
+                negated,
+                any: false,
+                expr: expr.clone(),
+                pattern: escaped(Box::new(pattern), escape_char.clone()),
+                escape_char: None,
+            };
+            array_syntax::any_of(patterns.into_iter().map(like))
+        }
+        Expr::ILike { any: true, pattern, expr, negated, escape_char }
+            if let Some(patterns) = array_syntax::patterns(&pattern)? =>
+        {
+            let like = |pattern| Expr::ILike {
+                negated,
+                any: false,
+                expr: expr.clone(),
+                pattern: escaped(Box::new(pattern), escape_char.clone()),
+                escape_char: None,
+            };
+            array_syntax::any_of(patterns.into_iter().map(like))
+        }
         Expr::Like { negated, any, expr, pattern, escape_char } => Expr::Like {
             negated,
             any,
@@ -727,6 +757,16 @@ fn operator(expr: &mut Expr) -> Result<()> {
             }
             None => Expr::InSubquery { expr, subquery, negated },
         },
+        Expr::AnyOp { left, compare_op, right, .. }
+            if let Some(list) = membership(&left, &compare_op, false, &right)? =>
+        {
+            list
+        }
+        Expr::AllOp { left, compare_op, right }
+            if let Some(list) = membership(&left, &compare_op, true, &right)? =>
+        {
+            list
+        }
         Expr::AnyOp { left, compare_op, right, is_some } => {
             let (left, right) = compared_with_rows(left, right)?;
             Expr::AnyOp { left, compare_op, right, is_some }
@@ -839,18 +879,6 @@ fn constant(value: ast::ValueWithSpan) -> Expr {
         return Expr::Value(value);
     }
     cast(string(digits), DataType::DoublePrecision)
-}
-
-/// `expr::data_type`.
-/// `expr::data_type`.
-pub fn cast(expr: Expr, data_type: DataType) -> Expr {
-    Expr::Cast {
-        kind: ast::CastKind::DoubleColon,
-        expr: Box::new(expr),
-        data_type,
-        array: false,
-        format: None,
-    }
 }
 
 /// `row IS NULL` and `row IS NOT NULL` are true if they are of every field.
@@ -1073,7 +1101,6 @@ fn null() -> Expr {
 fn binary_operator(left: Expr, op: BinaryOperator, right: Expr) -> Result<Expr> {
     Ok(match op {
         BinaryOperator::PGExp => call("power", vec![left, right]),
-        BinaryOperator::PGOverlap => call("array_has_any", vec![left, right]),
         BinaryOperator::PGStartsWith => call("starts_with", vec![left, right]),
         BinaryOperator::Overlaps => overlap(&left, &right)?,
         BinaryOperator::Eq
@@ -1324,14 +1351,6 @@ fn in_list(expr: Expr, list: Vec<Expr>, negated: bool) -> Result<Expr> {
     })
 }
 
-fn quoted(name: String) -> Ident {
-    Ident::with_quote('"', name)
-}
-
-fn number(digits: &str) -> Expr {
-    Expr::Value(Value::Number(digits.to_owned(), false).with_empty_span())
-}
-
 fn string(text: &str) -> Expr {
     Expr::Value(Value::SingleQuotedString(text.to_owned()).with_empty_span())
 }
@@ -1342,25 +1361,6 @@ fn nested(expr: Expr) -> Expr {
 
 fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
     Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
-}
-
-/// `name(args)`.
-pub fn call(name: &str, args: Vec<Expr>) -> Expr {
-    let args = args.into_iter().map(|a| FunctionArg::Unnamed(FunctionArgExpr::Expr(a))).collect();
-    Expr::Function(Function {
-        name: ObjectName::from(vec![quoted(name.to_owned())]),
-        uses_odbc_syntax: false,
-        parameters: FunctionArguments::None,
-        args: FunctionArguments::List(FunctionArgumentList {
-            duplicate_treatment: None,
-            args,
-            clauses: Vec::new(),
-        }),
-        filter: None,
-        null_treatment: None,
-        over: None,
-        within_group: Vec::new(),
-    })
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@
 use arrow::datatypes::DataType;
 use datafusion::sql::sqlparser::ast::Expr;
 
-use crate::by_value;
 use crate::identifier::fold;
 
 /// Whether values are documents.
@@ -40,42 +39,6 @@ pub fn met(types: &[DataType]) -> Option<DataType> {
     let others =
         types.iter().any(|ty| matches!(ty, DataType::Utf8 | DataType::Utf8View) || is_document(ty));
     (is_kept && others && kept.all(|ty| ty == first)).then(|| first.clone())
-}
-
-/// Whether a function takes documents: DataFusion would give `json` to every function of texts.
-pub fn takes_any(function: &str) -> bool {
-    by_value::is_ours(function)
-        || function.starts_with("array_")
-        || function.starts_with("list_")
-        || function.starts_with("pg_")
-        || function.starts_with("__")
-        || matches!(
-            function,
-            "arrow_typeof"
-                | "cardinality"
-                | "coalesce"
-                | "concat"
-                | "concat_ws"
-                | "get_field"
-                | "greatest"
-                | "least"
-                | "make_array"
-                | "named_struct"
-                | "nullif"
-                | "nvl"
-                | "nvl2"
-                | "num_nonnulls"
-                | "num_nulls"
-                | "row"
-                | "row\u{1}"
-                | "struct"
-        )
-}
-
-/// Whether an aggregate takes documents.
-pub fn gathers_any(aggregate: &str) -> bool {
-    ["any_value", "array_agg", "count", "first_value", "last_value", "nth_value"]
-        .contains(&aggregate)
 }
 
 /// Whether the expression is a call of a function that makes a document of any value.

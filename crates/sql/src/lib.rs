@@ -8,8 +8,7 @@
 //! (tables, roles) or how anything runs. Of `halcyon_txn` only the names of isolation levels are used.
 #![forbid(unsafe_code)]
 
-pub mod arrays;
-pub mod by_value;
+mod array_syntax;
 pub mod client_types;
 pub mod coerce;
 pub mod diagnose;
@@ -18,6 +17,7 @@ pub mod documents;
 pub mod error;
 pub mod identifier;
 pub mod inference;
+pub mod made;
 pub mod many_rows;
 pub mod merged_columns;
 pub mod parse;

@@ -15,10 +15,11 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
-use crate::dialect::{call, column_of_rows, shown_item_name};
+use crate::dialect::{column_of_rows, shown_item_name};
 use crate::documents::makes_document;
 use crate::error::{Result, SqlError, SqlState};
 use crate::identifier::fold;
+use crate::made::call;
 use datafusion::sql::sqlparser::ast::{
     self, BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Join,
     JoinConstraint, JoinOperator, ObjectName, OrderByKind, Query, Select, SelectItem,

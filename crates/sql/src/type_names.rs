@@ -5,7 +5,8 @@
 //! (`regclass`, `name`).
 
 use datafusion::sql::sqlparser::ast::{
-    CharacterLength, DataType, ExactNumberInfo, ObjectName, ObjectNamePart, TimezoneInfo,
+    ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo, ObjectName, ObjectNamePart,
+    TimezoneInfo,
 };
 
 use halcyon_value::decimal::DIGITS_MAX as DECIMAL_DIGITS_MAX;
@@ -52,8 +53,8 @@ pub fn column_type(ty: &DataType) -> Result<SqlType> {
         DataType::JSON => SqlType::Json,
         DataType::JSONB => SqlType::Jsonb,
         DataType::Custom(name, modifiers) => custom(&last(name)?, modifiers, ty)?,
-        DataType::Array(_)
-        | DataType::Time(..)
+        DataType::Array(items) => array(items, ty, column_type)?,
+        DataType::Time(..)
         | DataType::Enum(..)
         | DataType::Bit(_)
         | DataType::BitVarying(_)
@@ -62,6 +63,20 @@ pub fn column_type(ty: &DataType) -> Result<SqlType> {
         | DataType::Regclass => return Err(SqlError::unsupported(format!("type {ty}"))),
         other => return Err(undefined(other)),
     })
+}
+
+/// The type of arrays of a type that `named` knows. Errors: 0A000 for arrays of arrays.
+fn array(
+    items: &ArrayElemTypeDef,
+    whole: &DataType,
+    named: fn(&DataType) -> Result<SqlType>,
+) -> Result<SqlType> {
+    let (ArrayElemTypeDef::SquareBracket(item, _) | ArrayElemTypeDef::AngleBracket(item)) = items
+    else {
+        return Err(SqlError::unsupported(format!("type {whole}")));
+    };
+    let of = named(item)?.array_of();
+    of.ok_or_else(|| SqlError::unsupported("an array of several dimensions"))
 }
 
 fn undefined(ty: &DataType) -> SqlError {
@@ -151,7 +166,7 @@ pub fn serial(ty: &DataType) -> Option<SqlType> {
 
 /// The type that a type name stands for in a cast, as PostgreSQL reads it.
 ///
-/// Errors: 42704 for unknown names, 0A000 for arrays and the like, 22023 for bad lengths.
+/// Errors: 42704 for unknown names, 0A000 for arrays of arrays and the like, 22023 for bad lengths.
 pub fn cast_type(ty: &DataType) -> Result<SqlType> {
     let length = |length: &Option<CharacterLength>| match length {
         Some(CharacterLength::IntegerLength { length, .. }) => Some(*length as u32),
@@ -190,6 +205,7 @@ pub fn cast_type(ty: &DataType) -> Result<SqlType> {
         DataType::Uuid => SqlType::Uuid,
         DataType::JSON => SqlType::Json,
         DataType::JSONB => SqlType::Jsonb,
+        DataType::Array(items) => array(items, ty, cast_type)?,
         DataType::Custom(name, arguments) => return custom_cast_type(name, arguments),
         other => {
             return Err(SqlError::unsupported(format!(
@@ -264,6 +280,28 @@ pub fn pg_type_name(ty: SqlType) -> &'static str {
         SqlType::Uuid => "uuid",
         SqlType::Json => "json",
         SqlType::Jsonb => "jsonb",
+        SqlType::Array(element) => match element.ty() {
+            SqlType::Boolean => "_bool",
+            SqlType::SmallInt => "_int2",
+            SqlType::Integer => "_int4",
+            SqlType::BigInt => "_int8",
+            SqlType::Real => "_float4",
+            SqlType::Double => "_float8",
+            SqlType::Decimal { .. } => "_numeric",
+            SqlType::Char(_) => "_bpchar",
+            SqlType::Varchar(_) => "_varchar",
+            SqlType::Text => "_text",
+            SqlType::Bytea => "_bytea",
+            SqlType::Date => "_date",
+            SqlType::Time => "_time",
+            SqlType::Timestamp => "_timestamp",
+            SqlType::TimestampTz => "_timestamptz",
+            SqlType::Interval => "_interval",
+            SqlType::Uuid => "_uuid",
+            SqlType::Json => "_json",
+            SqlType::Jsonb => "_jsonb",
+            SqlType::Array(_) => unreachable!("an element is no array"),
+        },
     }
 }
 
@@ -311,11 +349,14 @@ mod tests {
             ("uuid", "uuid"),
             ("json", "json"),
             ("jsonb", "jsonb"),
+            ("int[]", "integer[]"),
+            ("varchar(7)[3]", "character varying(7)[]"),
+            ("numeric(5,2)[]", "numeric(5,2)[]"),
         ] {
             assert_eq!(named(text), Ok(expected.to_owned()), "{text}");
         }
         assert_eq!(named("nothing"), Err(SqlState::UNDEFINED_OBJECT));
-        assert_eq!(named("int[]"), Err(SqlState::FEATURE_NOT_SUPPORTED));
+        assert_eq!(named("int[][]"), Err(SqlState::FEATURE_NOT_SUPPORTED));
         assert_eq!(named("numeric(39,2)"), Err(SqlState::INVALID_PARAMETER_VALUE));
         assert_eq!(named("numeric(3,4)"), Err(SqlState::INVALID_PARAMETER_VALUE));
         assert_eq!(named("varchar(0)"), Err(SqlState::INVALID_PARAMETER_VALUE));

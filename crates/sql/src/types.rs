@@ -1,6 +1,8 @@
 //! SQL's types: how they are spelled, stored, shown to DataFusion and named on the wire.
 
-use arrow::datatypes::{DataType, Field};
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, FieldRef};
 use halcyon_store::{ArrowType, Type};
 
 /// A column's or parameter's SQL type.
@@ -34,6 +36,71 @@ pub enum SqlType {
     Json,
     /// A document, stored as `halcyon_json::binary` says.
     Jsonb,
+    /// An array of one dimension, stored as `halcyon_value::array` says.
+    Array(Element),
+}
+
+/// Object id of the type of object ids.
+const OID: u32 = 26;
+
+/// The type of an array's elements: any [`SqlType`] but an array, as PostgreSQL writes types down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+pub struct Element {
+    /// Object id of the type.
+    oid: u32,
+    /// Its length, or its digits and digits behind the point; -1 without.
+    modifier: i32,
+}
+
+impl Element {
+    /// The element type. `None`: arrays of arrays are no type of a column.
+    pub fn of(ty: SqlType) -> Option<Self> {
+        let length = |length: Option<u32>| length.map_or(-1, |length| length as i32);
+        let modifier = match ty {
+            SqlType::Array(_) => return None,
+            SqlType::Char(n) | SqlType::Varchar(n) => length(n),
+            SqlType::Decimal { precision, scale } => {
+                i32::from(precision) << 8 | i32::from(scale as u8)
+            }
+            _ => -1,
+        };
+        Some(Element { oid: ty.oid(), modifier })
+    }
+
+    /// Object id of the type.
+    pub fn oid(self) -> u32 {
+        self.oid
+    }
+
+    /// An object id, which is stored as an integer.
+    pub const OID: Element = Element { oid: OID, modifier: -1 };
+
+    /// The type of an element.
+    pub fn ty(self) -> SqlType {
+        let length = u32::try_from(self.modifier).ok();
+        if self == Element::OID {
+            return SqlType::Integer;
+        }
+        match SqlType::of_oid(self.oid).expect("made of a type") {
+            SqlType::Char(_) => SqlType::Char(length),
+            SqlType::Varchar(_) => SqlType::Varchar(length),
+            SqlType::Decimal { .. } => SqlType::Decimal {
+                precision: (self.modifier >> 8) as u8,
+                scale: self.modifier as u8 as i8,
+            },
+            other => other,
+        }
+    }
+
+    /// Object id of the type of arrays of such elements.
+    pub fn array_oid(self) -> u32 {
+        if self == Element::OID { 1028 } else { self.ty().array_oid() }
+    }
+
+    /// The Arrow field of the items of a list.
+    pub fn item(self) -> FieldRef {
+        Arc::new(Field::new_list_field(self.ty().arrow(), true))
+    }
 }
 
 /// Metadata key of an Arrow field that carries a type Arrow cannot tell (`uuid`, `bpchar`, …).
@@ -52,6 +119,24 @@ impl SqlType {
         matches!(self, SqlType::Json | SqlType::Jsonb)
     }
 
+    /// The type of arrays of this type. `None`: for arrays.
+    pub fn array_of(self) -> Option<Self> {
+        Element::of(self).map(SqlType::Array)
+    }
+
+    /// The type of the elements. `None`: not an array.
+    pub fn element(self) -> Option<Self> {
+        match self {
+            SqlType::Array(element) => Some(element.ty()),
+            _ => None,
+        }
+    }
+
+    /// Whether programs and clients read values as texts, although they are stored otherwise.
+    pub fn is_shown_as_text(self) -> bool {
+        matches!(self, SqlType::Jsonb | SqlType::Array(_))
+    }
+
     /// How values lie in a segment.
     pub fn storage(self) -> Type {
         match self {
@@ -63,7 +148,7 @@ impl SqlType {
             SqlType::Double => Type::Float64,
             SqlType::Decimal { precision, scale } => Type::Decimal { precision, scale },
             SqlType::Char(_) | SqlType::Varchar(_) | SqlType::Text | SqlType::Json => Type::Text,
-            SqlType::Bytea | SqlType::Jsonb => Type::Bytes,
+            SqlType::Bytea | SqlType::Jsonb | SqlType::Array(_) => Type::Bytes,
             SqlType::Date => Type::Date,
             SqlType::Time => Type::Time,
             SqlType::Timestamp => Type::Timestamp,
@@ -79,14 +164,15 @@ impl SqlType {
         match self {
             SqlType::Json => DataType::LargeUtf8,
             SqlType::Jsonb => DataType::LargeBinary,
+            SqlType::Array(element) => DataType::List(element.item()),
             other => other.storage().arrow(),
         }
     }
 
-    /// The Arrow type of a vector as programs and clients read it: documents are texts.
+    /// The Arrow type of a vector as programs and clients read it: documents and arrays are texts.
     pub fn shown_arrow(self) -> DataType {
         match self {
-            SqlType::Json | SqlType::Jsonb => DataType::Utf8View,
+            SqlType::Json | SqlType::Jsonb | SqlType::Array(_) => DataType::Utf8View,
             other => other.arrow(),
         }
     }
@@ -115,11 +201,26 @@ impl SqlType {
             | SqlType::Text
             | SqlType::Bytea
             | SqlType::Json
-            | SqlType::Jsonb => -1,
+            | SqlType::Jsonb
+            | SqlType::Array(_) => -1,
         }
     }
 
-    /// Object id of the type of arrays of this type.
+    /// PostgreSQL's modifier of the type: 4 more than the length, or than digits and places; -1 without. Of an
+    /// array, its elements'.
+    pub fn modifier(self) -> i32 {
+        match self {
+            SqlType::Char(Some(length)) | SqlType::Varchar(Some(length)) => length as i32 + 4,
+            SqlType::Decimal { precision, scale } => {
+                ((i32::from(precision) << 16) | (i32::from(scale) & 0x7ff)) + 4
+            }
+            SqlType::Array(element) => element.ty().modifier(),
+            _ => -1,
+        }
+    }
+
+    /// Object id of the type of arrays of this type; of an array, of this type: PostgreSQL has one type for arrays
+    /// of any number of dimensions.
     pub fn array_oid(self) -> u32 {
         match self {
             SqlType::Json => 199,
@@ -141,7 +242,37 @@ impl SqlType {
             SqlType::Decimal { .. } => 1231,
             SqlType::Uuid => 2951,
             SqlType::Jsonb => 3807,
+            SqlType::Array(element) => element.array_oid(),
         }
+    }
+
+    /// The type with this object id, without a length; NUMERIC with all digits that it may have.
+    /// `None`: for object ids of other types, and of arrays.
+    fn of_oid(oid: u32) -> Option<Self> {
+        use SqlType::*;
+        let decimal = Decimal { precision: 38, scale: 10 };
+        let all = [
+            Boolean,
+            SmallInt,
+            Integer,
+            BigInt,
+            Real,
+            Double,
+            decimal,
+            Char(None),
+            Varchar(None),
+            Text,
+            Bytea,
+            Date,
+            Time,
+            Timestamp,
+            TimestampTz,
+            Interval,
+            Uuid,
+            Json,
+            Jsonb,
+        ];
+        all.into_iter().find(|ty| ty.oid() == oid)
     }
 
     /// Object id in PostgreSQL's `pg_type`.
@@ -166,6 +297,7 @@ impl SqlType {
             SqlType::Decimal { .. } => 1700,
             SqlType::Uuid => 2950,
             SqlType::Jsonb => 3802,
+            SqlType::Array(element) => element.array_oid(),
         }
     }
 }
@@ -195,6 +327,44 @@ impl std::fmt::Display for SqlType {
             SqlType::Uuid => f.write_str("uuid"),
             SqlType::Json => f.write_str("json"),
             SqlType::Jsonb => f.write_str("jsonb"),
+            SqlType::Array(Element::OID) => f.write_str("oid[]"),
+            SqlType::Array(element) => write!(f, "{}[]", element.ty()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modifiers_are_postgresqls() {
+        assert_eq!(SqlType::Varchar(Some(10)).modifier(), 14);
+        let money = SqlType::Decimal { precision: 9, scale: 2 };
+        assert_eq!(money.modifier(), (9 << 16 | 2) + 4);
+        assert_eq!(money.array_of().map(SqlType::modifier), Some(money.modifier()));
+        assert_eq!(SqlType::Text.modifier(), -1);
+    }
+
+    #[test]
+    fn an_element_names_its_type() {
+        use SqlType::*;
+        for ty in [
+            Boolean,
+            Char(Some(3)),
+            Char(None),
+            Varchar(Some(7)),
+            Varchar(None),
+            Text,
+            Decimal { precision: 38, scale: 10 },
+            Decimal { precision: 1, scale: 0 },
+            TimestampTz,
+            Jsonb,
+        ] {
+            let array = ty.array_of().expect("an array");
+            assert_eq!(array.element(), Some(ty));
+            assert_eq!(array.array_of(), None);
+            assert_eq!((array.oid(), array.to_string()), (ty.array_oid(), format!("{ty}[]")));
         }
     }
 }

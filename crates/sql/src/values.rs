@@ -7,9 +7,10 @@ use std::sync::Arc;
 use arrow::array::{
     Array, ArrayRef, AsArray, BinaryViewBuilder, BooleanBuilder, Date32Builder, Decimal128Builder,
     FixedSizeBinaryBuilder, Float32Builder, Float64Builder, Int16Builder, Int32Builder,
-    Int64Builder, IntervalMonthDayNanoBuilder, LargeBinaryBuilder, LargeStringBuilder,
+    Int64Builder, IntervalMonthDayNanoBuilder, LargeBinaryBuilder, LargeStringBuilder, ListArray,
     StringViewBuilder, Time64MicrosecondBuilder, TimestampMicrosecondBuilder,
 };
+use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::datatypes::{
     ArrowPrimitiveType, DataType, Date32Type, Date64Type, Decimal128Type, Decimal256Type, Field,
     Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, IntervalMonthDayNano,
@@ -19,17 +20,18 @@ use arrow::datatypes::{
 };
 use datafusion::common::ScalarValue;
 use halcyon_store::{Interval, Value, ValueRef};
+use halcyon_value::array;
 use halcyon_value::calendar::DAY_US;
 
 use crate::error::{Result, SqlError, SqlState};
-use crate::types::{SqlType, TYPE_KEY};
+use crate::types::{Element, SqlType, TYPE_KEY};
 
 /// Milliseconds of a day.
 const DAY_MS: i64 = DAY_US / 1_000;
 
 /// The SQL type of an Arrow field: what its metadata says, if that lies in the same way.
 ///
-/// `None`: lists, structs and other types that only Arrow has.
+/// `None`: structs, lists of lists and other types that only Arrow has.
 pub fn sql_type_of(field: &Field) -> Option<SqlType> {
     let plain = sql_type_of_arrow(field.data_type());
     let named = field.metadata().get(TYPE_KEY).and_then(|name| type_from_name(name));
@@ -66,12 +68,19 @@ pub fn sql_type_of_arrow(ty: &DataType) -> Option<SqlType> {
         DataType::Interval(_) => SqlType::Interval,
         DataType::FixedSizeBinary(16) => SqlType::Uuid,
         DataType::Dictionary(_, value) => return sql_type_of_arrow(value),
+        DataType::List(item) => return sql_type_of(item)?.array_of(),
         _ => return None,
     })
 }
 
 /// The inverse of [`SqlType`]'s `Display`, for the types that Arrow cannot tell apart.
 fn type_from_name(name: &str) -> Option<SqlType> {
+    if name == "oid[]" {
+        return Some(SqlType::Array(Element::OID));
+    }
+    if let Some(element) = name.strip_suffix("[]") {
+        return type_from_name(element)?.array_of();
+    }
     let (word, length) = match name.strip_suffix(')').and_then(|rest| rest.split_once('(')) {
         Some((word, length)) => (word, length.parse().ok()),
         None => (name, None),
@@ -86,7 +95,8 @@ fn type_from_name(name: &str) -> Option<SqlType> {
 
 /// The cell of an array. Panics: if `row` is out of range.
 ///
-/// `None`: the array's type has no SQL value (lists, structs).
+/// `None`: the array's type has no SQL value that could be lent: lists ([`stored`] makes them values) and
+/// structs.
 pub fn value_at(array: &dyn Array, row: usize) -> Option<ValueRef<'_>> {
     if array.is_null(row) {
         return Some(ValueRef::Null);
@@ -177,6 +187,10 @@ pub fn to_scalar(value: ValueRef<'_>, ty: SqlType) -> ScalarValue {
         (ValueRef::Text(value), SqlType::Json) => ScalarValue::LargeUtf8(Some(value.to_owned())),
         (ValueRef::Text(value), _) => ScalarValue::Utf8View(Some(value.to_owned())),
         (ValueRef::Bytes(value), SqlType::Jsonb) => ScalarValue::LargeBinary(Some(value.to_vec())),
+        (ValueRef::Bytes(value), SqlType::Array(element)) => {
+            let lists = lists([Some(value)].into_iter(), element);
+            ScalarValue::List(Arc::new(lists))
+        }
         (ValueRef::Bytes(value), _) => ScalarValue::BinaryView(Some(value.to_vec())),
         (ValueRef::Date(value), _) => ScalarValue::Date32(Some(value)),
         (ValueRef::Time(value), _) => ScalarValue::Time64Microsecond(Some(value)),
@@ -195,8 +209,55 @@ fn arrow(value: Interval) -> IntervalMonthDayNano {
 
 /// A constant of DataFusion as a value. `None`: its type has no SQL value.
 pub fn from_scalar(scalar: &ScalarValue) -> Option<Value> {
-    let array = scalar.to_array().ok()?;
+    let array = stored(&scalar.to_array().ok()?);
     value_at(array.as_ref(), 0).map(|value| value.to_owned())
+}
+
+/// A column whose cells can be lent as values: a list of values becomes the bytes of arrays, as
+/// `halcyon_value::array` says. All else stays.
+pub fn stored(column: &ArrayRef) -> ArrayRef {
+    let (DataType::List(item), Some(lists)) = (column.data_type(), column.as_list_opt::<i32>())
+    else {
+        return Arc::clone(column);
+    };
+    if sql_type_of(item).and_then(Element::of).is_none() {
+        return Arc::clone(column);
+    }
+    let mut out = BinaryViewBuilder::with_capacity(lists.len());
+    let mut bytes = Vec::new();
+    for row in 0..lists.len() {
+        if lists.is_null(row) {
+            out.append_null();
+            continue;
+        }
+        bytes.clear();
+        let items = lists.value(row);
+        for at in 0..items.len() {
+            array::push(&mut bytes, value_at(items.as_ref(), at).unwrap_or(ValueRef::Null));
+        }
+        out.append_value(&bytes);
+    }
+    Arc::new(out.finish())
+}
+
+/// Arrays from their bytes, the inverse of [`stored`]; `None` is NULL.
+pub fn lists<'a>(arrays: impl Iterator<Item = Option<&'a [u8]>>, element: Element) -> ListArray {
+    let ty = element.ty();
+    let mut items = ArrayWriter::new(ty, 0);
+    let (mut ends, mut validity) = (vec![0], Vec::new());
+    let mut count = 0;
+    for array in arrays {
+        validity.push(array.is_some());
+        let pushed = array::each(array.unwrap_or_default(), ty.storage(), |value| {
+            count += 1;
+            items.push(value)
+        });
+        pushed.expect("values of the type");
+        ends.push(count);
+    }
+    let nulls = validity.contains(&false).then(|| NullBuffer::from(validity));
+    let offsets = OffsetBuffer::new(ends.into());
+    ListArray::new(element.item(), offsets, items.finish(), nulls)
 }
 
 /// Collects values of one SQL type into an array.
@@ -233,6 +294,8 @@ pub enum ArrayWriter {
     Json(LargeStringBuilder),
     #[allow(missing_docs)]
     Jsonb(LargeBinaryBuilder),
+    /// The bytes of arrays, to be made [`lists`].
+    Array(BinaryViewBuilder, Element),
 }
 
 impl ArrayWriter {
@@ -263,6 +326,17 @@ impl ArrayWriter {
             SqlType::Uuid => ArrayWriter::Uuid(FixedSizeBinaryBuilder::with_capacity(rows, 16)),
             SqlType::Json => ArrayWriter::Json(LargeStringBuilder::with_capacity(rows, 0)),
             SqlType::Jsonb => ArrayWriter::Jsonb(LargeBinaryBuilder::with_capacity(rows, 0)),
+            SqlType::Array(element) => {
+                ArrayWriter::Array(BinaryViewBuilder::with_capacity(rows), element)
+            }
+        }
+    }
+
+    /// As [`ArrayWriter::new`], but arrays stay the bytes that columns store.
+    pub fn for_storage(ty: SqlType, rows: usize) -> Self {
+        match ty {
+            SqlType::Array(_) => ArrayWriter::Bytes(BinaryViewBuilder::with_capacity(rows)),
+            other => ArrayWriter::new(other, rows),
         }
     }
 
@@ -280,6 +354,7 @@ impl ArrayWriter {
             (ArrayWriter::Bytes(to), ValueRef::Bytes(value)) => to.append_value(value),
             (ArrayWriter::Json(to), ValueRef::Text(value)) => to.append_value(value),
             (ArrayWriter::Jsonb(to), ValueRef::Bytes(value)) => to.append_value(value),
+            (ArrayWriter::Array(to, _), ValueRef::Bytes(value)) => to.append_value(value),
             (ArrayWriter::Date(to), ValueRef::Date(value)) => to.append_value(value),
             (ArrayWriter::Time(to), ValueRef::Time(value)) => to.append_value(value),
             (
@@ -319,6 +394,7 @@ impl ArrayWriter {
             ArrayWriter::Uuid(to) => to.append_null(),
             ArrayWriter::Json(to) => to.append_null(),
             ArrayWriter::Jsonb(to) => to.append_null(),
+            ArrayWriter::Array(to, _) => to.append_null(),
         }
     }
 
@@ -341,6 +417,7 @@ impl ArrayWriter {
             ArrayWriter::Uuid(to) => Arc::new(to.finish()),
             ArrayWriter::Json(to) => Arc::new(to.finish()),
             ArrayWriter::Jsonb(to) => Arc::new(to.finish()),
+            ArrayWriter::Array(to, element) => Arc::new(lists(to.finish().iter(), *element)),
         }
     }
 }
@@ -366,6 +443,8 @@ mod tests {
     #[test]
     fn values_survive_the_way_through_arrays_and_scalars() {
         let interval = Interval { months: 1, days: -2, nanos: 3 };
+        let [integers, texts] = [SqlType::Integer, SqlType::Varchar(Some(3))]
+            .map(|ty| ty.array_of().expect("an array"));
         for (ty, value) in [
             (SqlType::Boolean, ValueRef::Bool(true)),
             (SqlType::SmallInt, ValueRef::Int16(-7)),
@@ -384,12 +463,16 @@ mod tests {
             (SqlType::Uuid, ValueRef::Uuid([7; 16])),
             (SqlType::Json, ValueRef::Text("[1 ]")),
             (SqlType::Jsonb, ValueRef::Bytes(&[8])),
+            (integers, ValueRef::Bytes(&[1, 128, 0, 0, 7, 2])),
+            (texts, ValueRef::Bytes(&[1, b'a', 0, 0])),
+            (texts, ValueRef::Bytes(&[])),
         ] {
             let mut writer = ArrayWriter::new(ty, 2);
             writer.push(value).expect("of the type");
             writer.push(ValueRef::Null).expect("NULL");
             let array = writer.finish();
             assert_eq!(array.data_type(), &ty.arrow());
+            let array = stored(&array);
             let shown = |value: Option<ValueRef<'_>>| format!("{value:?}");
             assert_eq!(shown(value_at(array.as_ref(), 0)), shown(Some(value)));
             assert_eq!(shown(value_at(array.as_ref(), 1)), shown(Some(ValueRef::Null)));

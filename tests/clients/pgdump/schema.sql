@@ -6,7 +6,7 @@ CREATE TABLE shop.sale (
     id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     customer INTEGER REFERENCES shop.customer ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED,
     amount NUMERIC(9,2) UNIQUE, at TIMESTAMPTZ DEFAULT now(), ok BOOLEAN, raw BYTEA, key UUID, doc JSONB DEFAULT '{"a": 1}', note JSON,
-    weight DOUBLE PRECISION, took INTERVAL, CONSTRAINT once UNIQUE (customer, amount) DEFERRABLE);
+    weight DOUBLE PRECISION, took INTERVAL, tags TEXT[] DEFAULT '{}', marks NUMERIC(5,2)[] NOT NULL DEFAULT ARRAY[1.5], CONSTRAINT once UNIQUE (customer, amount) DEFERRABLE);
 CREATE TABLE "Odd ""name""" ("select" INTEGER, "B c" TEXT DEFAULT 'it''s', v CHAR(3), s SMALLINT, t TIME);
 CREATE TABLE worker (id INTEGER PRIMARY KEY, boss INTEGER REFERENCES worker ON UPDATE SET NULL);
 CREATE INDEX by_name ON shop.customer (name DESC, id);
@@ -29,5 +29,6 @@ INSERT INTO shop.sale (customer, amount, at, ok, raw, key, weight, took, note) V
     (2, 2.5, '2024-03-01 12:00+00', NULL, NULL, NULL, 'NaN', NULL, NULL);
 INSERT INTO "Odd ""name""" VALUES (1, DEFAULT, 'ab', 7, '23:59:58.5'), (2, NULL, NULL, NULL, NULL);
 INSERT INTO shop.line VALUES (2, 3.50), (NULL, 1);
+INSERT INTO shop.sale (customer, amount, tags, marks) VALUES (2, 7, '{"a \"b\"",NULL,"x,y",""}', '{}'), (2, 8, NULL, ARRAY[1, NULL]);
 INSERT INTO worker VALUES (1, NULL), (2, 1);
 SELECT nextval('counter'), nextval('counter');

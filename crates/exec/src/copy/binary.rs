@@ -5,6 +5,7 @@
 
 use halcyon_store::{Interval, Value, ValueRef};
 use halcyon_value::ValueError;
+use halcyon_value::array;
 use halcyon_value::calendar::{
     DAY_US, POSTGRES_EPOCH_DAYS as EPOCH_DAYS, POSTGRES_EPOCH_US as EPOCH_US,
 };
@@ -146,7 +147,55 @@ pub(super) fn decode(bytes: &[u8], ty: SqlType) -> Result<Value> {
             })
         }
         SqlType::Uuid => Value::Uuid(fixed(bytes).ok_or_else(bad)?),
+        SqlType::Array(element) => Value::Bytes(decode_array(bytes, element.ty())?),
     })
+}
+
+/// The bytes of an array of one dimension, as columns store them. Errors: those of [`decode`]; 0A000 for
+/// several dimensions, 42804 for elements of another type.
+fn decode_array(bytes: &[u8], ty: SqlType) -> Result<Vec<u8>> {
+    let bad = || {
+        let message = format!("incorrect binary data format for type {ty}[]");
+        SqlError::new(SqlState::INVALID_BINARY_REPRESENTATION, message)
+    };
+    let mut rest = bytes;
+    let word = |rest: &mut &[u8]| {
+        let (word, after) = rest.split_first_chunk::<4>().ok_or_else(bad)?;
+        *rest = after;
+        Ok::<i32, SqlError>(i32::from_be_bytes(*word))
+    };
+    let dimensions = word(&mut rest)?;
+    word(&mut rest)?;
+    let oid = word(&mut rest)? as u32;
+    if oid != ty.oid() {
+        let message = format!("binary data has array element type {oid} instead of expected {ty}");
+        return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message));
+    }
+    let count = match dimensions {
+        0 => 0,
+        1 => {
+            let count = word(&mut rest)?;
+            word(&mut rest)?;
+            count
+        }
+        _ => return Err(SqlError::unsupported("an array of several dimensions")),
+    };
+    let mut out = Vec::new();
+    for _ in 0..count {
+        let length = word(&mut rest)?;
+        if length == -1 {
+            array::push(&mut out, ValueRef::Null);
+            continue;
+        }
+        let length = usize::try_from(length).map_err(|_| bad())?;
+        let (element, after) = rest.split_at_checked(length).ok_or_else(bad)?;
+        rest = after;
+        array::push(&mut out, decode(element, ty)?.as_ref());
+    }
+    match rest.is_empty() {
+        true => Ok(out),
+        false => Err(bad()),
+    }
 }
 
 /// Digits of base 10,000 to an integer with `scale` places; inner `None`: malformed.
@@ -224,6 +273,9 @@ pub(super) fn encode(value: ValueRef<'_>, ty: SqlType, out: &mut Vec<u8>) {
             halcyon_sql::coerce::write(value, ty, &halcyon_sql::coerce::TimeZone::UTC, &mut text);
             put(text.as_bytes());
         }
+        ValueRef::Bytes(value) if let SqlType::Array(element) = ty => {
+            put(&encode_array(value, element.ty()));
+        }
         ValueRef::Bytes(value) => put(value),
         ValueRef::Date(value) => put(&(value.wrapping_sub(EPOCH_DAYS)).to_be_bytes()),
         ValueRef::Time(value) => put(&value.to_be_bytes()),
@@ -239,6 +291,23 @@ pub(super) fn encode(value: ValueRef<'_>, ty: SqlType, out: &mut Vec<u8>) {
         }
         ValueRef::Uuid(value) => put(&value),
     }
+}
+
+/// An array of one dimension, whose subscripts begin at 1.
+fn encode_array(array: &[u8], ty: SqlType) -> Vec<u8> {
+    let (mut elements, mut count, mut has_null) = (Vec::new(), 0i32, false);
+    let encoded: Result<()> = array::each(array, ty.storage(), |element| {
+        count += 1;
+        has_null |= element.is_null();
+        encode(element, ty, &mut elements);
+        Ok(())
+    });
+    encoded.expect("encoding does not fail");
+    let words = [i32::from(count > 0), i32::from(has_null), ty.oid() as i32, count, 1];
+    let header = if count > 0 { &words[..] } else { &words[..3] };
+    let mut out: Vec<u8> = header.iter().flat_map(|word| word.to_be_bytes()).collect();
+    out.append(&mut elements);
+    out
 }
 
 fn encode_numeric(value: i128, scale: i8) -> Vec<u8> {

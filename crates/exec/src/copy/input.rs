@@ -591,7 +591,7 @@ impl RowsIn {
 
 fn writers(from: &From) -> Vec<ArrayWriter> {
     let columns = from.writer.table().columns.iter();
-    columns.map(|column| ArrayWriter::new(column.ty, BATCH_ROWS)).collect()
+    columns.map(|column| ArrayWriter::for_storage(column.ty, BATCH_ROWS)).collect()
 }
 
 fn zone(cx: &mut WriteContext<'_>) -> TimeZone {

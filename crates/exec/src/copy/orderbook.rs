@@ -302,7 +302,7 @@ impl Orders {
         orders.sort_by(|one, other| one.t.total_cmp(&other.t).then(one.id.cmp(&other.id)));
         let table: &Arc<Table> = self.writer.table();
         let column = |at: usize| -> Result<ArrayRef> {
-            let mut writer = ArrayWriter::new(table.columns[at].ty, orders.len());
+            let mut writer = ArrayWriter::for_storage(table.columns[at].ty, orders.len());
             orders.iter().try_for_each(|order| writer.push(self.row(order)?[at]))?;
             Ok(writer.finish())
         };

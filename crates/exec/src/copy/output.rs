@@ -13,7 +13,7 @@ use halcyon_sql::coerce::{self, TimeZone};
 use halcyon_sql::error::{Result, SqlError};
 use halcyon_sql::rows::{ResultColumn, RowSet};
 use halcyon_sql::types::SqlType;
-use halcyon_sql::values::ArrayWriter;
+use halcyon_sql::values::{ArrayWriter, stored};
 
 /// Bytes from which on a chunk is given out.
 const CHUNK_BYTES: usize = 1 << 16;
@@ -171,7 +171,7 @@ impl CopyOut {
             while batch.as_ref().is_none_or(|batch| *at >= batch.num_rows()) {
                 match stream.next().transpose()? {
                     None => return Ok(false),
-                    Some(next) => (*batch, *at) = (Some(next), 0),
+                    Some(next) => (*batch, *at) = (Some(with_stored(next)?), 0),
                 }
             }
         }
@@ -270,4 +270,15 @@ impl CopyOut {
             out.extend([b'\\', escaped]);
         }
     }
+}
+
+/// The batch with arrays as columns store them.
+fn with_stored(batch: RecordBatch) -> Result<RecordBatch> {
+    let schema = batch.schema();
+    let names = schema.fields().iter().map(|field| field.name().as_str());
+    let columns = batch.columns().iter().map(stored);
+    let batch = RecordBatch::try_from_iter_with_nullable(
+        names.zip(columns).map(|(name, column)| (name, column, true)),
+    );
+    batch.map_err(|error| halcyon_sql::diagnose::sql_error(error.into(), ""))
 }

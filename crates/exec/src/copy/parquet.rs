@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch};
+use arrow::array::{Array, ArrayRef, RecordBatch, StringViewBuilder};
 use arrow::datatypes::{DataType, Field, Schema};
 use halcyon_store::ValueRef;
 use halcyon_txn::Transaction;
@@ -18,6 +18,7 @@ use super::{CopyOut, From, Progress, file_error};
 use crate::dml::WriteContext;
 use crate::dml::bulk::{Late, as_storage, cell_of};
 use halcyon_plan::env::{Env, Locks};
+use halcyon_sql::coerce::nested::write_cell;
 use halcyon_sql::coerce::{self, Arena, TimeZone};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::rows::ResultColumn;
@@ -88,7 +89,7 @@ fn arrange(
     let arena = Arena::new();
     for (at, column) in table.columns.iter().enumerate() {
         if let Some(cell) = &from.defaults[at] {
-            let mut writer = ArrayWriter::new(column.ty, batch.num_rows());
+            let mut writer = ArrayWriter::for_storage(column.ty, batch.num_rows());
             for _ in 0..batch.num_rows() {
                 let none = |_| unreachable!("a default has no source row");
                 let env = cx.env;
@@ -134,7 +135,8 @@ fn convert(
         wanted,
         SqlType::Char(_) | SqlType::Varchar(Some(_)) | SqlType::Json | SqlType::Jsonb
     );
-    if found.storage() == wanted.storage() && !bounded {
+    let alike = found.storage() == wanted.storage() && found.element() == wanted.element();
+    if alike && !bounded {
         return as_storage(array, wanted);
     }
     // A file may have text where it has no type for a value: intervals, and what others write.
@@ -144,7 +146,7 @@ fn convert(
         return Err(crate::constraints::mismatch(name, wanted, &found.to_string()));
     }
     let array = as_storage(array, found)?;
-    let mut writer = ArrayWriter::new(wanted, array.len());
+    let mut writer = ArrayWriter::for_storage(wanted, array.len());
     let arena = Arena::new();
     for row in 0..array.len() {
         writer.push(match cell_of(&array, row)? {
@@ -163,6 +165,9 @@ pub(super) fn write(mut output: CopyOut, file: File, path: &str) -> Result<u64> 
     let field = |column: &ResultColumn| {
         let field = match column.field.data_type() {
             DataType::Interval(_) | DataType::LargeUtf8 | DataType::LargeBinary => {
+                SqlType::Text.field(&column.name, true)
+            }
+            DataType::List(item) if is_written_as_text(item.data_type()) => {
                 SqlType::Text.field(&column.name, true)
             }
             _ => column.field.as_ref().clone(),
@@ -188,6 +193,18 @@ pub(super) fn write(mut output: CopyOut, file: File, path: &str) -> Result<u64> 
     Ok(output.rows())
 }
 
+/// Whether a file has an array of elements of this type as its text.
+fn is_written_as_text(item: &DataType) -> bool {
+    matches!(
+        item,
+        DataType::Interval(_)
+            | DataType::LargeUtf8
+            | DataType::LargeBinary
+            | DataType::FixedSizeBinary(_)
+            | DataType::List(_)
+    )
+}
+
 /// A column as the file has it.
 fn written(field: &Field, column: &ArrayRef) -> Result<ArrayRef> {
     if field.data_type() == column.data_type() {
@@ -199,6 +216,16 @@ fn written(field: &Field, column: &ArrayRef) -> Result<ArrayRef> {
         DataType::LargeBinary => Some(SqlType::Jsonb),
         _ => None,
     };
+    if matches!(column.data_type(), DataType::List(_)) {
+        let mut texts = StringViewBuilder::with_capacity(column.len());
+        let mut text = String::new();
+        for row in 0..column.len() {
+            text.clear();
+            write_cell(column, row, &TimeZone::default(), &mut text);
+            texts.append_option(column.is_valid(row).then_some(&text));
+        }
+        return Ok(Arc::new(texts.finish()));
+    }
     let Some(of) = of else {
         return arrow::compute::cast(column, field.data_type())
             .map_err(|error| halcyon_sql::diagnose::sql_error(error.into(), ""));

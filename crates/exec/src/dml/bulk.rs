@@ -27,7 +27,7 @@ use halcyon_sql::coerce::{Arena, TimeZone};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::rows::{ResultColumn, RowSet};
 use halcyon_sql::types::SqlType;
-use halcyon_sql::values::{ArrayWriter, value_at};
+use halcyon_sql::values::{ArrayWriter, stored, value_at};
 
 /// Rows of a point plan that are made into one batch.
 const BATCH_ROWS: usize = 8192;
@@ -103,7 +103,7 @@ impl Writer {
                 if let ValueRef::Text(text) = value.as_ref() {
                     SqlError::unless_refused(text.len() as u64 * rows as u64)?;
                 }
-                let mut writer = ArrayWriter::new(column.ty, rows);
+                let mut writer = ArrayWriter::for_storage(column.ty, rows);
                 (0..rows).try_for_each(|_| writer.push(value.as_ref()))?;
                 Ok(writer.finish())
             }
@@ -115,8 +115,8 @@ impl Writer {
                         "canceling statement due to user request",
                     ));
                 }
-                let array = batch.column(*at);
-                let mut writer = ArrayWriter::new(column.ty, rows);
+                let array = &stored(batch.column(*at));
+                let mut writer = ArrayWriter::for_storage(column.ty, rows);
                 for row in 0..rows {
                     let value = cell_of(array, row)?;
                     writer.push(convert.apply(value, column.ty, || zone, &arena)?)?;
@@ -172,7 +172,7 @@ impl Writer {
         let table = &self.target.table;
         let is_generated = |at: &usize| table.columns[*at].generated.is_some();
         let places: Vec<usize> = (0..table.columns.len()).filter(is_generated).collect();
-        let writer = |at: &usize| ArrayWriter::new(table.columns[*at].ty, rows);
+        let writer = |at: &usize| ArrayWriter::for_storage(table.columns[*at].ty, rows);
         let mut writers: Vec<ArrayWriter> = places.iter().map(writer).collect();
         for row in 0..rows {
             if row % 1024 == 0 && env.cancel.is_cancelled() {
@@ -301,7 +301,11 @@ pub(crate) fn cell_of(array: &ArrayRef, row: usize) -> Result<ValueRef<'_>> {
 
 /// An array in the layout in which a column of `ty` is stored.
 pub(crate) fn as_storage(array: &ArrayRef, ty: SqlType) -> Result<ArrayRef> {
-    let wanted = ty.arrow();
+    let array = &stored(array);
+    let wanted = match ty {
+        SqlType::Array(_) => DataType::BinaryView,
+        other => other.arrow(),
+    };
     let text = |ty: &DataType| matches!(ty, DataType::Utf8 | DataType::Utf8View);
     let bytes = |ty: &DataType| matches!(ty, DataType::Binary | DataType::BinaryView);
     let found = array.data_type();
@@ -388,7 +392,7 @@ impl Source {
 /// Some rows of a row set as columns of a table.
 fn arrays(rows: &RowSet, range: Range<usize>, table: &Table) -> Result<Vec<ArrayRef>> {
     let column = |(at, column): (usize, &halcyon_catalog::Column)| {
-        let mut writer = ArrayWriter::new(column.ty, range.len());
+        let mut writer = ArrayWriter::for_storage(column.ty, range.len());
         range.clone().try_for_each(|row| writer.push(rows.value(row, at)))?;
         Ok(writer.finish())
     };

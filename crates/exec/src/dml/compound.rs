@@ -208,7 +208,6 @@ pub(super) struct Binding<'a> {
     binder: Binder<'a>,
     text: &'a str,
     params: Vec<Option<SqlType>>,
-    arrays: Vec<(usize, SqlType)>,
     shareable: bool,
     /// The catalog with the relations of rows so far, and the session that finds them.
     catalog: Arc<Catalog>,
@@ -306,7 +305,6 @@ impl<'a> Binding<'a> {
             binder: *binder,
             text,
             params,
-            arrays: Vec::new(),
             shareable: true,
             session,
             tables: Vec::new(),
@@ -383,7 +381,6 @@ impl<'a> Binding<'a> {
         for (at, found) in bound.params.iter().enumerate().filter(|(at, _)| asked.contains(at)) {
             self.params[at].get_or_insert(*found);
         }
-        self.arrays.extend(bound.arrays);
         self.shareable &= bound.shareable;
         let inputs = self.inputs(source.tables(), |_| mode);
         self.add(name, Action::Read(source, columns.len()), inputs);
@@ -407,8 +404,7 @@ impl<'a> Binding<'a> {
         if target.is_stream() {
             return Err(SqlError::unsupported("a stream as the target beside other parts of WITH"));
         }
-        let (params, arrays) =
-            (std::mem::take(&mut scope.params), std::mem::take(&mut scope.arrays));
+        let params = std::mem::take(&mut scope.params);
         let (shareable, put_off) = (scope.shareable, std::mem::take(&mut scope.put_off));
         let (tables, whole, deferrable) = scope.into_parts();
         let at = kind.target();
@@ -419,7 +415,6 @@ impl<'a> Binding<'a> {
         };
         let inputs = self.inputs(&tables, mode);
         self.params = params;
-        self.arrays.extend(arrays);
         self.shareable &= shareable;
         add_new(&mut self.judged, put_off);
         add_new(&mut self.deferrable, deferrable);
@@ -541,8 +536,8 @@ impl<'a> Binding<'a> {
             deferrable: self.deferrable,
         };
         let params = self.params.into_iter().map(|ty| ty.unwrap_or(SqlType::Text)).collect();
-        let (arrays, shareable) = (self.arrays, self.shareable);
-        Ok(BoundWrite { plan, params, arrays, columns, tag, shareable })
+        let shareable = self.shareable;
+        Ok(BoundWrite { plan, params, columns, tag, shareable })
     }
 
     /// The parts in the order in which they run.

@@ -96,8 +96,6 @@ pub struct BoundWrite {
     pub plan: WritePlan,
     /// Types of `$1`, `$2`, ….
     pub params: Vec<SqlType>,
-    /// Parameters that stand for arrays: numbers from 1, types of elements.
-    pub arrays: Vec<(usize, SqlType)>,
     /// Columns of RETURNING.
     pub columns: Arc<[ResultColumn]>,
     /// First words of the tag.
@@ -217,10 +215,10 @@ pub fn bind(
     let target = scope.tables[kind.target()].clone();
     let views = scope.feed(&target)?;
     let stream = target.is_stream().then_some(target);
-    let (arrays, shareable) = (std::mem::take(&mut scope.arrays), scope.shareable);
+    let shareable = scope.shareable;
     let (tables, whole, deferrable) = scope.into_parts();
     let plan = WritePlan { tables, whole, kind, views, stream, deferrable };
-    Ok(BoundWrite { plan, params, arrays, columns, tag, shareable })
+    Ok(BoundWrite { plan, params, columns, tag, shareable })
 }
 
 /// The state of binding a write: tables, locks, parameter types.
@@ -230,8 +228,6 @@ pub(crate) struct Scope<'a> {
     tables: Vec<Arc<Table>>,
     whole: Vec<(usize, Mode)>,
     params: Vec<Option<SqlType>>,
-    /// Parameters that stand for arrays: numbers from 1, types of elements.
-    arrays: Vec<(usize, SqlType)>,
     /// DEFERRABLE constraints, which the session that runs the plan judges.
     deferrable: Vec<DeferrableCheck>,
     /// The WITH before the statement, which its query sees.
@@ -246,7 +242,7 @@ pub(crate) struct Scope<'a> {
 
 impl<'a> Scope<'a> {
     pub fn new(binder: &Binder<'a>, text: &'a str, params: Vec<Option<SqlType>>) -> Self {
-        let (tables, whole, arrays) = (Vec::new(), Vec::new(), Vec::new());
+        let (tables, whole) = (Vec::new(), Vec::new());
         let (deferrable, with, put_off) = (Vec::new(), None, Vec::new());
         let (shareable, puts_off) = (true, false);
         let binder = *binder;
@@ -256,7 +252,6 @@ impl<'a> Scope<'a> {
             tables,
             whole,
             params,
-            arrays,
             deferrable,
             with,
             shareable,

@@ -17,7 +17,7 @@ use halcyon_plan::bind::{Binder, result_columns};
 use halcyon_plan::env::{Env, Need, Roots};
 use halcyon_sql::error::{Result, SqlError};
 use halcyon_sql::rows::{ResultColumn, RowSet, RowSink};
-use halcyon_sql::values::value_at;
+use halcyon_sql::values::{stored, value_at};
 
 /// A query whose rows a write collects first.
 pub(crate) enum QuerySource {
@@ -73,9 +73,10 @@ impl QuerySource {
                 let mut values: Vec<ValueRef<'_>> = Vec::new();
                 for batch in self.stream(env, roots)? {
                     let batch = batch?;
+                    let columns: Vec<_> = batch.columns().iter().map(stored).collect();
                     for row in 0..batch.num_rows() {
                         let mut values = recycle(std::mem::take(&mut values));
-                        for column in batch.columns() {
+                        for column in &columns {
                             values.push(value_at(column.as_ref(), row).ok_or_else(|| {
                                 SqlError::unsupported(format!(
                                     "a value of type {}",
@@ -159,7 +160,6 @@ pub(super) fn bind(
     let bound = scope.binder.query_with(query, with_row_ids, &scope.params, scope.text)?;
     scope.learn(asked.into_iter().map(|at| (at, bound.params[at])));
     scope.shareable &= bound.shareable;
-    scope.arrays.extend(&bound.arrays);
     let columns = result_columns(&bound.plan);
     let source = QuerySource::new(bound.plan.clone(), &scope.binder)?;
     assert!(scope.tables.is_empty(), "the query's tables come first");

@@ -88,7 +88,7 @@ fn is_long_way(scope: &Scope<'_>, rows: &Rows<'_>, short: &ShortQuery) -> bool {
                 other.params.iter().map(|ty| ty.unwrap_or(SqlType::Text)).collect();
             short.assert_same(&plan, &columns, &params);
             assert_eq!(short.reads_columns, reads(rows.table, rows.alias, &logical));
-            other.arrays.is_empty() && other.shareable
+            other.shareable
         }
         Ok(_) => false,
         Err(_) => SqlError::unless_interrupted().is_err(),

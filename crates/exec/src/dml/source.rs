@@ -45,7 +45,7 @@ impl Convert {
             _ if from == to => Convert::Same,
             (_, SqlType::Text | SqlType::Varchar(None)) if text(from) => Convert::Same,
             (_, SqlType::Varchar(_) | SqlType::Char(_)) if text(from) => Convert::Fit,
-            _ if !text(to) && from.arrow() == to.arrow() => Convert::Same,
+            _ if !text(to) && to.element().is_none() && from.arrow() == to.arrow() => Convert::Same,
             _ => Convert::From(from),
         })
     }

@@ -61,12 +61,15 @@ const SHOP: &[&str] = &[
 const TYPES: &[&str] = &[
     "CREATE TABLE t (a BOOLEAN, b SMALLINT, c INTEGER, d BIGINT, e REAL, f DOUBLE PRECISION,
      g DECIMAL(38,4), h CHAR(3), i VARCHAR(9), j TEXT, k BYTEA, l DATE, m TIME, n TIMESTAMP,
-     o TIMESTAMPTZ, p INTERVAL, q UUID, r NUMERIC(5,0), s JSON, t JSONB)",
+     o TIMESTAMPTZ, p INTERVAL, q UUID, r NUMERIC(5,0), s JSON, t JSONB,
+             u TEXT[], v INTEGER[] NOT NULL DEFAULT '{}', w NUMERIC(5,2)[], x INTERVAL[], y JSONB[], z BYTEA[])",
     "INSERT INTO t VALUES (true, -1, 2147483647, -9223372036854775808, 'NaN', '-Infinity',
      -12345678901234567890.1234, 'ab', 'ü', 'text that does not fit into a view',
      '\\x00ff10', '1969-12-31', '23:59:59.999999', '2000-01-01 00:00:00.000001',
      '1900-01-01 00:00+02', '1 year -3 days 00:00:01.5',
-     '00112233-4455-6677-8899-aabbccddeeff', -99999, '{\"b\" : 1.50}', '{\"b\": [1.50, null], \"a\": \"\\u00e9\"}')",
+     '00112233-4455-6677-8899-aabbccddeeff', -99999, '{\"b\" : 1.50}', '{\"b\": [1.50, null], \"a\": \"\\u00e9\"}',
+             '{\"a \\\"b\\\"\",NULL,\"\",\"x,y\"}', '{1,NULL,-2147483648}', '{1.5,-0.25}', '{1 mon,30 days}',
+             '{\"{\\\"a\\\": 1}\",NULL}', '{\"\\\\x00ff\",\"\"}')",
     "INSERT INTO t (p) VALUES ('-1 years -2 mons +3 days -04:05:06.000007'), ('0'), ('-1 day')",
     "INSERT INTO t DEFAULT VALUES",
 ];

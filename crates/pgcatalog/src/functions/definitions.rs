@@ -231,7 +231,11 @@ fn type_oid(arg: &Arg<'_>) -> Result<Option<u32>> {
     reg(arg, SqlState::UNDEFINED_OBJECT, "type", |name| {
         let parts = parse_name(name)?;
         let name = parts.last()?;
-        let short = match name.as_str() {
+        let (name, is_array) = match name.strip_suffix("[]") {
+            Some(element) => (element, true),
+            None => (name.as_str(), false),
+        };
+        let short = match name {
             "boolean" => "bool",
             "smallint" => "int2",
             "integer" | "int" => "int4",
@@ -246,7 +250,7 @@ fn type_oid(arg: &Arg<'_>) -> Result<Option<u32>> {
             "time without time zone" => "time",
             other => other,
         };
-        let array = short.strip_suffix("[]").map(|element| format!("_{element}"));
+        let array = is_array.then(|| format!("_{short}"));
         Some(statics::type_by_name(array.as_deref().unwrap_or(short))?.oid)
     })
 }

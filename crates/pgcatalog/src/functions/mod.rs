@@ -85,6 +85,7 @@ impl Gives {
             Gives::Oid => oid_field(name, "oid", true),
             Gives::Void => field.with_metadata(tagged("void")),
             Gives::Type => field.with_metadata(tagged("regtype")),
+            Gives::Oids => field.with_metadata(tagged("oid[]")),
             _ => field,
         })
     }

@@ -70,6 +70,10 @@ pub(super) const FUNCTIONS: &[Definition] = &[
         let empty = || arrow::array::new_empty_array(&element);
         Ok(list_of(args[0].list().unwrap_or_else(empty)))
     }),
+    // An array of integers that are object ids.
+    define("pg_oid_array", (1, 1), Gives::Oids, PURE, |_, args| {
+        Ok(args[0].list().map_or(ScalarValue::Null, list_of))
+    }),
     // `ARRAY(SELECT prefix || x FROM unnest(texts) x)`.
     define("pg_prefix_each", (2, 2), Gives::Texts, PURE, |_, args| {
         let prefix = args[0].text().unwrap_or_default();

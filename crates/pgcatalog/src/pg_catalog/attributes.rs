@@ -58,14 +58,14 @@ fn attribute(context: &Context, rows: &mut Vec<AttributeRow>) {
             }
             What::Index(table, index) => {
                 for (at, key) in describe::index_keys(table, index).iter().enumerate() {
-                    let modifier = describe::type_modifier(key.ty);
+                    let modifier = key.ty.modifier();
                     let (name, ty) = (&key.name, key.ty.oid());
                     Attribute { modifier, ..Attribute::new(object.oid, at, name, ty) }.push(rows);
                 }
             }
             What::View(view) => {
                 for (at, (name, ty)) in view.columns.iter().enumerate() {
-                    let modifier = describe::type_modifier(*ty);
+                    let modifier = ty.modifier();
                     let attribute = Attribute::new(object.oid, at, name, ty.oid());
                     Attribute { modifier, ..attribute }.push(rows);
                 }
@@ -115,7 +115,7 @@ impl<'a> Attribute<'a> {
 
     fn of_column(relation: u32, at: usize, column: &'a Column) -> Self {
         Attribute {
-            modifier: describe::type_modifier(column.ty),
+            modifier: column.ty.modifier(),
             not_null: column.not_null,
             default: column.generated.is_some() || describe::default(column).is_some(),
             identity: describe::identity_letter(column),

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, Array, ArrayElemTypeDef, BinaryOperator, CaseWhen, CastKind, DataType, Expr,
     Function, FunctionArguments, Ident, ObjectName, ObjectNamePart, Select, Subscript,
-    UnaryOperator, Value, ValueWithSpan, VisitMut, VisitorMut,
+    UnaryOperator, Value, ValueWithSpan, Visit, VisitMut, Visitor, VisitorMut,
 };
 
 use super::{call, folded, function_name, number, parts};
@@ -20,7 +20,10 @@ pub(super) fn rewrite(expr: &mut Expr, _: &Context) {
             function_ids(left, right);
             function_ids(right, left);
         }
-        Expr::Case { conditions, else_result, .. } => lists_of_rights(conditions, else_result),
+        Expr::Case { conditions, else_result, .. } => {
+            bases_of_domains(conditions);
+            lists_of_rights(conditions, else_result);
+        }
         _ => {}
     }
     let new = match expr {
@@ -35,6 +38,9 @@ pub(super) fn rewrite(expr: &mut Expr, _: &Context) {
                 matches!(name.as_deref(), Some("default" | "c" | "posix" | "ucs_basic"))
             });
             known.then(|| (**expr).clone())
+        }
+        Expr::Case { conditions, .. } if gathers_types(conditions) => {
+            Some(call("pg_oid_array", vec![expr.clone()]))
         }
         Expr::Cast { expr, data_type, .. } => cast(expr, data_type),
         Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => {
@@ -52,6 +58,57 @@ pub(super) fn rewrite(expr: &mut Expr, _: &Context) {
     if let Some(new) = new {
         *expr = new;
     }
+}
+
+/// `CASE WHEN t.typtype = 'd' THEN (WITH RECURSIVE …)`: drivers follow the types below a domain by a query that
+/// names `t`. No domain stands on another one here, so that is its base type.
+fn bases_of_domains(conditions: &mut [CaseWhen]) {
+    for CaseWhen { condition, result } in conditions {
+        let Expr::BinaryOp { left, op: BinaryOperator::Eq, right } = condition else { continue };
+        let is_domain = matches!(right.as_ref(),
+            Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(kind), .. }) if kind == "d");
+        let is_followed = matches!(result, Expr::Subquery(query)
+            if query.with.as_ref().is_some_and(|with| with.recursive));
+        if let (true, true, Some(path)) = (is_domain, is_followed, path_of(left, "typtype")) {
+            *result = path("typbasetype");
+        }
+    }
+}
+
+/// A column's path, if the column has this name: gives the table's column of another name.
+fn path_of<'a>(column: &'a Expr, name: &str) -> Option<impl Fn(&str) -> Expr + use<'a>> {
+    let path = match column {
+        Expr::Identifier(ident) => std::slice::from_ref(ident),
+        Expr::CompoundIdentifier(path) => path.as_slice(),
+        _ => return None,
+    };
+    let (last, table) = path.split_last()?;
+    (folded(last) == name).then_some(move |other: &str| {
+        let mut path = table.to_vec();
+        path.push(Ident::new(other));
+        match path.len() {
+            1 => Expr::Identifier(path.remove(0)),
+            _ => Expr::CompoundIdentifier(path),
+        }
+    })
+}
+
+/// Whether a branch gathers the types of columns, which are object ids.
+fn gathers_types(conditions: &[CaseWhen]) -> bool {
+    struct Gathered;
+    impl Visitor for Gathered {
+        type Break = ();
+
+        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+            let Expr::Function(function) = expr else { return ControlFlow::Continue(()) };
+            let gathers = function_name(function).as_deref() == Some("array_agg")
+                && super::arguments(function)
+                    .first()
+                    .is_some_and(|of| path_of(of, "atttypid").is_some());
+            if gathers { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        }
+    }
+    conditions.iter().any(|when| when.result.visit(&mut Gathered).is_break())
 }
 
 /// `pg_catalog.t.c`, a column by its table's whole name, as `t.c`.

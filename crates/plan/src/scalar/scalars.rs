@@ -3,6 +3,7 @@
 use arrow::datatypes::DataType;
 use datafusion::common::{DataFusionError, ScalarValue};
 use halcyon_sql::error::{Result, SqlError};
+use halcyon_sql::values::{from_scalar, sql_type_of_arrow, to_scalar};
 use halcyon_store::{Interval, Value, ValueRef};
 
 /// The error of an expression that cannot be evaluated row by row.
@@ -41,6 +42,7 @@ pub(super) fn value_of(scalar: &ScalarValue) -> Option<Value> {
         ScalarValue::FixedSizeBinary(16, Some(bytes)) => {
             Value::Uuid(bytes.as_slice().try_into().ok()?)
         }
+        ScalarValue::List(_) => return from_scalar(scalar),
         _ => return None,
     })
 }
@@ -64,6 +66,10 @@ pub(super) fn scalar_of(value: ValueRef<'_>, ty: &DataType) -> Result<ScalarValu
         (ValueRef::Bytes(bytes), DataType::Binary) => ScalarValue::Binary(Some(bytes.into())),
         (ValueRef::Bytes(bytes), DataType::LargeBinary) => {
             ScalarValue::LargeBinary(Some(bytes.into()))
+        }
+        (bytes @ ValueRef::Bytes(_), list @ DataType::List(_)) => {
+            let ty = sql_type_of_arrow(list).ok_or_else(|| not_ours(list))?;
+            to_scalar(bytes, ty).cast_to(list).map_err(error_of)?
         }
         (ValueRef::Bytes(bytes), _) => ScalarValue::BinaryView(Some(bytes.into())),
         (ValueRef::Date(value), _) => ScalarValue::Date32(Some(value)),

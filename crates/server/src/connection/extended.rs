@@ -123,8 +123,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             Target::Statement(name) => {
                 let parsed = self.statement(name)?;
                 let statement = lock(&parsed);
-                let (types, arrays) = (statement.params(), statement.array_params());
-                self.output.parameter_description(&types, &arrays, &parsed.declared);
+                self.output.parameter_description(&statement.params(), &parsed.declared);
                 formats = Vec::new();
                 self.session.columns(&statement)
             }
@@ -331,8 +330,7 @@ fn no_portal(name: &str) -> SqlError {
 ///
 /// Errors: 08P01 if the number of values or formats is wrong; those of decoding.
 fn params(bind: &Bind, statement: &Statement, text: TextFormat) -> Result<Vec<Value>, SqlError> {
-    let (types, arrays) = (statement.params(), statement.array_params());
-    let is_array = |at: usize| arrays.iter().any(|(number, _)| *number == at + 1);
+    let types = statement.params();
     let formats = Format::from_codes(&bind.parameter_formats)?;
     let given = bind.parameters.len();
     if formats.len() > 1 && formats.len() != given {
@@ -352,10 +350,7 @@ fn params(bind: &Bind, statement: &Statement, text: TextFormat) -> Result<Vec<Va
         ));
     }
     let value = |(at, bytes): (usize, &Option<Bytes>)| match bytes {
-        Some(bytes) if is_array(at) && Format::of(&formats, at) == Format::Binary => {
-            parameter::decode_array(bytes, text, at + 1)
-        }
-        Some(bytes) => parameter::decode(bytes, Format::of(&formats, at), types[at], at + 1),
+        Some(bytes) => parameter::decode(bytes, Format::of(&formats, at), types[at], text, at + 1),
         None => Ok(Value::Null),
     };
     bind.parameters.iter().enumerate().map(value).collect()

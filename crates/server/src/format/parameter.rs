@@ -33,11 +33,40 @@ pub fn type_of(oid: u32) -> Option<SqlType> {
         1184 => SqlType::TimestampTz,
         1186 => SqlType::Interval,
         2950 => SqlType::Uuid,
-        _ => return None,
+        oid => return of_array(oid),
     })
 }
 
-/// The value of parameter `number` (from 1).
+/// The type of arrays with this object id; arrays of `bpchar` and `varchar` are arrays of text.
+fn of_array(oid: u32) -> Option<SqlType> {
+    use SqlType::*;
+    let decimal = Decimal { precision: 38, scale: 10 };
+    let elements = [
+        Boolean,
+        Bytea,
+        BigInt,
+        SmallInt,
+        Integer,
+        Text,
+        Json,
+        Jsonb,
+        Real,
+        Double,
+        decimal,
+        Date,
+        Time,
+        Timestamp,
+        TimestampTz,
+        Interval,
+        Uuid,
+    ];
+    match oid {
+        1014 | 1015 => Text.array_of(),
+        oid => elements.into_iter().find(|ty| ty.array_oid() == oid)?.array_of(),
+    }
+}
+
+/// The value of parameter `number` (from 1). An array is its text, whose elements `text_format` writes.
 ///
 /// Errors: 22021 if text is not UTF-8 or has a zero byte, 22P03 if binary is no value of `ty`,
 /// 22003 if a number does not fit it.
@@ -45,24 +74,21 @@ pub fn decode(
     bytes: &Bytes,
     format: Format,
     ty: SqlType,
+    text_format: TextFormat,
     number: usize,
 ) -> Result<Value, SqlError> {
     match format {
         Format::Text => text(bytes).map(Value::Text),
+        Format::Binary if ty.element().is_some() => array(bytes, text_format).map(Value::Text),
         Format::Binary => binary(bytes, ty),
     }
     .map_err(|error| error.context(format!("parameter ${number}")))
 }
 
-/// The text of parameter `number` (from 1), a binary array, whose elements `format` writes.
+/// The text of a binary array, whose elements `format` writes.
 ///
-/// Errors: those of [`decode`]; 0A000 for several dimensions, and for elements of a type without
-/// values here.
-pub fn decode_array(bytes: &Bytes, format: TextFormat, number: usize) -> Result<Value, SqlError> {
-    let decoded = array(bytes, format).map(Value::Text);
-    decoded.map_err(|error| error.context(format!("parameter ${number}")))
-}
-
+/// Errors: those of [`decode`]; 0A000 for several dimensions, and for elements of a type without values
+/// here.
 fn array(bytes: &Bytes, format: TextFormat) -> Result<String, SqlError> {
     let mut rest = bytes.clone();
     let dimensions = header(&mut rest, "number of dimensions")?;
@@ -199,6 +225,7 @@ fn binary(bytes: &[u8], ty: SqlType) -> Result<Value, SqlError> {
             Value::Interval(Interval { nanos, days: bytes.get_i32(), months: bytes.get_i32() })
         }
         SqlType::Uuid => Value::Uuid(fixed(bytes)?),
+        SqlType::Array(_) => return Err(SqlError::unsupported("an array of several dimensions")),
     })
 }
 
@@ -236,7 +263,7 @@ mod tests {
     use super::*;
 
     fn decoded(bytes: &[u8], ty: SqlType) -> Result<Value, [u8; 5]> {
-        decode(&Bytes::copy_from_slice(bytes), Format::Binary, ty, 1)
+        decode(&Bytes::copy_from_slice(bytes), Format::Binary, ty, TextFormat::default(), 1)
             .map_err(|error| error.state().0)
     }
 

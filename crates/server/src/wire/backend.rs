@@ -104,17 +104,8 @@ impl Output {
     }
 
     /// ParameterDescription: types as the client `declared` them, otherwise as they were inferred.
-    /// `arrays`: the parameters that stand for arrays, with the types of their elements.
-    pub fn parameter_description(
-        &mut self,
-        types: &[SqlType],
-        arrays: &[(usize, SqlType)],
-        declared: &[u32],
-    ) {
+    pub fn parameter_description(&mut self, types: &[SqlType], declared: &[u32]) {
         let mut oids: Vec<u32> = types.iter().map(|ty| ty.oid()).collect();
-        for (number, element) in arrays {
-            oids[number - 1] = element.array_oid();
-        }
         for (oid, declared) in oids.iter_mut().zip(declared).filter(|(_, declared)| **declared > 0)
         {
             *oid = *declared;
@@ -152,7 +143,8 @@ fn describe(column: &ResultColumn, format: Format) -> FieldDescription {
     let (table, attribute) = column.origin.unwrap_or((0, 0));
     let told = column.client_type();
     let modifier = match told.shape {
-        Shape::Value(ty) => type_modifier(ty),
+        Shape::Value(ty) => ty.modifier(),
+        Shape::Array { element, .. } => element.modifier(),
         _ => -1,
     };
     FieldDescription::new(
@@ -164,18 +156,6 @@ fn describe(column: &ResultColumn, format: Format) -> FieldDescription {
         modifier,
         format.code(),
     )
-}
-
-/// `pg_attribute.atttypmod`: length or precision, plus the 4 bytes of a header that PostgreSQL
-/// counts.
-fn type_modifier(ty: SqlType) -> i32 {
-    match ty {
-        SqlType::Char(Some(length)) | SqlType::Varchar(Some(length)) => length as i32 + 4,
-        SqlType::Decimal { precision, scale } => {
-            ((i32::from(precision) << 16) | (i32::from(scale) & 0x7ff)) + 4
-        }
-        _ => -1,
-    }
 }
 
 fn fields(severity: Severity, error: &SqlError) -> Vec<(u8, String)> {
@@ -244,12 +224,5 @@ mod tests {
         ] {
             assert!(text.contains(field), "{field:?}");
         }
-    }
-
-    #[test]
-    fn type_modifiers_are_postgresqls() {
-        assert_eq!(type_modifier(SqlType::Varchar(Some(10))), 14);
-        assert_eq!(type_modifier(SqlType::Decimal { precision: 9, scale: 2 }), (9 << 16 | 2) + 4);
-        assert_eq!(type_modifier(SqlType::Text), -1);
     }
 }

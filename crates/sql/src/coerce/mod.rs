@@ -8,6 +8,7 @@
 //! *explicit* (what CAST may do), *input* (text that a client typed, read by the type's own rules).
 //! Cost: fixed-width values allocate nothing; a string that a conversion makes lives in [`Arena`].
 
+pub mod arrays;
 pub mod nested;
 pub mod zone;
 
@@ -17,7 +18,7 @@ use halcyon_json::{Kind, Node};
 use halcyon_store::{Value, ValueRef};
 use halcyon_value::cast::{MomentType, NumberType};
 use halcyon_value::integer::Width;
-use halcyon_value::{datetime, decimal, float, integer, interval, spelling, text};
+use halcyon_value::{array, datetime, decimal, float, integer, interval, spelling, text};
 
 /// Keeps the strings that conversions make; the same kind that expressions use.
 pub use bumpalo::Bump as Arena;
@@ -62,6 +63,9 @@ pub fn parse<'a>(
         SqlType::Jsonb => {
             ValueRef::Bytes(arena.alloc_slice_copy(&halcyon_json::parse::tree(text)?.encode()))
         }
+        SqlType::Array(element) => {
+            ValueRef::Bytes(arena.alloc_slice_copy(&arrays::encode(text, element, zone)?))
+        }
     })
 }
 
@@ -91,6 +95,9 @@ pub fn write(value: ValueRef<'_>, ty: SqlType, zone: &TimeZone, out: &mut String
         }
         (ValueRef::Text(value), _) => return out.push_str(value),
         (ValueRef::Bytes(value), SqlType::Jsonb) => return Node::new(value).write(out),
+        (ValueRef::Bytes(value), SqlType::Array(element)) => {
+            return arrays::write(value, element, zone, out);
+        }
         (ValueRef::Bytes(value), _) => return spelling::write_bytes(value, out),
         (ValueRef::Date(value), _) => return datetime::write_date(value, out),
         (ValueRef::Time(value), _) => return datetime::write_time(value, out),
@@ -123,6 +130,7 @@ pub fn assignable(from: SqlType, to: SqlType) -> bool {
         (TimestampTz, Date | Time | Timestamp) => true,
         (Time, Interval) | (Interval, Time) => true,
         (Json, Jsonb) | (Jsonb, Json) => true,
+        (Array(from), Array(to)) => assignable(from.ty(), to.ty()),
         (from, to) => from.arrow() == to.arrow(),
     }
 }
@@ -132,6 +140,7 @@ pub fn castable(from: SqlType, to: SqlType) -> bool {
     use SqlType::*;
     assignable(from, to)
         || is_text(from)
+        || matches!((from, to), (Array(from), Array(to)) if castable(from.ty(), to.ty()))
         || (from == Jsonb && (is_number(to) || to == Boolean))
         || matches!((from, to), (Boolean, Integer) | (Integer, Boolean))
 }
@@ -217,6 +226,16 @@ fn convert<'a>(
 ) -> Result<ValueRef<'a>> {
     Ok(match (value, to) {
         (ValueRef::Null, _) => ValueRef::Null,
+        (value, to) if from == to && from.element().is_some() => value,
+        (ValueRef::Bytes(bytes), SqlType::Array(to)) if let SqlType::Array(from) = from => {
+            let (from, to, mut out) = (from.ty(), to.ty(), Vec::new());
+            array::each(bytes, from.storage(), |element| {
+                let scratch = Arena::new();
+                array::push(&mut out, convert(element, from, to, zone, &scratch, explicit)?);
+                Ok::<(), SqlError>(())
+            })?;
+            ValueRef::Bytes(arena.alloc_slice_copy(&out))
+        }
         (ValueRef::Text(text), to) if from != to && matches!(to, SqlType::Jsonb) => {
             parse(text, to, zone, arena)?
         }

@@ -18,6 +18,7 @@ use super::words::is_word;
 /// - `CREATE UNLOGGED TABLE` makes a table, which is logged all the same.
 /// - `DROP INDEX CONCURRENTLY` waits for its locks as DROP INDEX does.
 /// - `[NOT] DEFERRABLE` of a transaction: one that only reads takes no lock and never fails.
+/// - `a integer ARRAY` is `a integer[]`.
 /// - `FROM ONLY t` reads `t`, which no other table inherits from.
 /// - `nextval('s'::regclass)`, and so `currval` and `setval`: these functions take names.
 /// - `INSERT INTO t … OVERRIDING SYSTEM VALUE` is `INSERT OVERWRITE INTO t …`, and with USER VALUE
@@ -67,6 +68,17 @@ pub(super) fn known_to_the_parser(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWi
                 if before > 0 && tokens[words[before - 1]].token == Token::Comma {
                     silent.push(before - 1);
                 }
+            }
+            // `integer ARRAY` in the definition of a column; `ARRAY[…]` is a value.
+            Keyword::ARRAY
+                if at > 0
+                    && begins(&tokens, &["CREATE", "ALTER"])
+                    && matches!(tokens[words[at - 1]].token, Token::Word(_) | Token::RParen)
+                    && !words.get(at + 1).is_some_and(|next| {
+                        matches!(tokens[*next].token, Token::LBracket | Token::LParen | Token::Lt)
+                    }) =>
+            {
+                edits.push((words[at], words[at], "[]".to_owned()));
             }
             _ if is(&tokens, at, "ONLY") && is_only(&tokens, &words, at) => silent.push(at),
             _ if is(&tokens, at, "OPERATOR") && compares_with_array(&tokens, &words, at) => {

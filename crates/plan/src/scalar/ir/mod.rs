@@ -9,6 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
+use halcyon_sql::values::sql_type_of_arrow;
 use halcyon_store::{Type, Value};
 pub use halcyon_value::Arith;
 pub use halcyon_value::compare::Compare;
@@ -202,6 +203,8 @@ pub fn storage_type(ty: &DataType) -> Option<Type> {
         DataType::Timestamp(TimeUnit::Microsecond, Some(_)) => Type::TimestampTz,
         DataType::Interval(IntervalUnit::MonthDayNano) => Type::Interval,
         DataType::FixedSizeBinary(16) => Type::Uuid,
+        // The bytes of arrays.
+        DataType::List(_) => sql_type_of_arrow(ty)?.storage(),
         _ => return None,
     })
 }

@@ -122,8 +122,12 @@ fn typed(expr: &Expr, columns: &Columns<'_>) -> Result<Option<Ir>> {
         Expr::Case(case) => case_expr(case, expr, columns)?,
         Expr::Cast(cast) => {
             let target = cast.field.data_type();
+            let is_of_arrays = matches!(target, DataType::List(_))
+                || matches!(cast.expr.get_type(columns.schema), Ok(DataType::List(_)));
             match (storage_type(target), try_lower(&cast.expr, columns)?) {
-                (Some(ty), Some(of)) if cast::is_typed(of.ty(), ty) => Some(convert(of, ty)),
+                (Some(ty), Some(of)) if !is_of_arrays && cast::is_typed(of.ty(), ty) => {
+                    Some(convert(of, ty))
+                }
                 _ => None,
             }
         }

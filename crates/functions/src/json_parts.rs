@@ -5,8 +5,8 @@ use halcyon_json::{Kind as Is, Node, change, text as in_text};
 
 use super::json::{document, invalid, json};
 use super::{Arguments, Gives, Kind, Row, integer, list, text};
-use crate::error::Result;
 use arrow::datatypes::DataType;
+use halcyon_sql::error::Result;
 
 const JSON_KEY: &[Kind] = &[Kind::Json, Kind::Text];
 const JSON_INDEX: &[Kind] = &[Kind::Json, Kind::Integer];
@@ -129,7 +129,7 @@ pub(super) const ROWS: &[Row] = &[
             Ok(texts(shown.collect::<Result<Vec<_>>>()?))
         },
     ),
-    // The columns of `jsonb_each` and its kin, which FROM makes rows of (`crate::dialect`).
+    // The columns of `jsonb_each` and its kin, which FROM makes rows of (`halcyon_sql::dialect`).
     Row::new("jsonb_each\u{1}key", KEYS, &[Kind::Jsonb], Gives::Texts, |args| {
         Ok(texts(pairs(args, "jsonb_each")?.map(|(key, _)| text(key))))
     }),

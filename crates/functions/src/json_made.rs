@@ -8,7 +8,7 @@ use halcyon_json::{Node, Tree, text as in_text, write};
 
 use super::json::{document, invalid, json, jsonb, moment, write_scalar};
 use super::{Arguments, Gives, Kind, Row, error, text};
-use crate::error::{Result, SqlError, SqlState};
+use halcyon_sql::error::{Result, SqlError, SqlState};
 
 const EACH: &[Kind] = &[Kind::Each];
 const JSONB_PAIR: &[Kind] = &[Kind::Jsonb, Kind::Jsonb];
@@ -205,7 +205,7 @@ pub(super) const ROWS: &[Row] = &[
     Row::new("jsonb\u{1}key", OF_VALUE, &[Kind::Jsonb], Gives::Bytes, |args| {
         Ok(ScalarValue::BinaryView(Some(args.node(0).key())))
     }),
-    // The aggregates: `json_agg(x)` is the document of `array_agg(to_json(x))` (`crate::dialect`).
+    // The aggregates: `json_agg(x)` is the document of `array_agg(to_json(x))` (`halcyon_sql::dialect`).
     Row::new("json\u{1}values", OF_VALUE, &[Kind::List], Gives::Json, |args| {
         let values = gathered(args)?.join(", ");
         Ok(json(format!("[{}]", values.trim_start())))

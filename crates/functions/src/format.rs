@@ -5,9 +5,9 @@ use std::str::Chars;
 
 use super::growing_text::GrowingText;
 use super::{Arguments, Gives, Kind, Row, error, text};
-use crate::error::{Result, SqlState};
-use crate::identifier::{quote_ident, quote_literal};
 use datafusion::common::ScalarValue;
+use halcyon_sql::error::{Result, SqlState};
+use halcyon_sql::identifier::{quote_ident, quote_literal};
 
 pub(super) const ROWS: &[Row] = &[Row {
     repeats: true,
@@ -21,7 +21,7 @@ pub(super) const ROWS: &[Row] = &[Row {
     .of_null()
 }];
 
-fn wrong(message: impl Into<String>) -> crate::error::SqlError {
+fn wrong(message: impl Into<String>) -> halcyon_sql::error::SqlError {
     error(SqlState::INVALID_PARAMETER_VALUE, message)
 }
 

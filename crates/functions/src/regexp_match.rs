@@ -2,9 +2,9 @@
 
 use super::regex::{Match, Matches, Options, compile};
 use super::{Arguments, Gives, Kind, Row, list, list_of, text, texts};
-use crate::error::Result;
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
+use halcyon_sql::error::Result;
 
 pub(super) const ROWS: &[Row] = &[
     Row::new(

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use regex::{Regex, RegexBuilder};
 
 use super::error;
-use crate::error::{Result, SqlError, SqlState};
+use halcyon_sql::error::{Result, SqlError, SqlState};
 
 /// Options of a regular expression.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

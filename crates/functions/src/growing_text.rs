@@ -1,7 +1,7 @@
 //! A text that asks before it grows.
 
 use super::{BYTES_MAX, error};
-use crate::error::{Result, SqlError, SqlState};
+use halcyon_sql::error::{Result, SqlError, SqlState};
 
 /// Below so many bytes a text grows without asking.
 const SMALL: usize = 1 << 20;

@@ -1,7 +1,7 @@
 //! `width_bucket(value, thresholds)`: the bucket of a histogram whose bounds are listed.
 
 use super::{Gives, Kind, Row, error, integer};
-use crate::error::SqlState;
+use halcyon_sql::error::SqlState;
 
 pub(super) const ROWS: &[Row] = &[Row::new(
     "bucket_of_thresholds",

@@ -1,8 +1,8 @@
 //! `parse_ident`: a qualified name as its parts.
 
 use super::{Gives, Kind, Row, error, texts};
-use crate::error::{Result, SqlError, SqlState};
 use datafusion::common::ScalarValue;
+use halcyon_sql::error::{Result, SqlError, SqlState};
 
 pub(super) const ROWS: &[Row] = &[Row::new(
     "parse_ident",

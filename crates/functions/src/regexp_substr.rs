@@ -2,8 +2,8 @@
 
 use super::regex::{Matches, Options, at_least, compile, start};
 use super::{Arguments, Gives, Kind, Row, integer, text};
-use crate::error::Result;
 use datafusion::common::ScalarValue;
+use halcyon_sql::error::Result;
 
 pub(super) const ROWS: &[Row] = &[
     Row::new(

@@ -2,7 +2,7 @@
 
 use super::growing_text::GrowingText;
 use super::{Gives, Kind, Row, error, text};
-use crate::error::{Result, SqlState};
+use halcyon_sql::error::{Result, SqlState};
 
 pub(super) const ROWS: &[Row] = &[Row::new(
     "unistr",

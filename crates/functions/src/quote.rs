@@ -1,7 +1,7 @@
 //! `quote_ident`, `quote_literal`, `quote_nullable`: texts as SQL writes them.
 
 use super::{Gives, Kind, Row, text};
-use crate::identifier::{quote_ident, quote_literal};
+use halcyon_sql::identifier::{quote_ident, quote_literal};
 
 pub(super) const ROWS: &[Row] = &[
     Row::new(

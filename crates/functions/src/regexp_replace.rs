@@ -3,8 +3,8 @@
 use super::growing_text::GrowingText;
 use super::regex::{Match, Matches, Options, at_least, compile, start};
 use super::{Arguments, Gives, Kind, Row, error, text};
-use crate::error::{Result, SqlState};
 use datafusion::common::ScalarValue;
+use halcyon_sql::error::{Result, SqlState};
 
 pub(super) const ROWS: &[Row] = &[
     Row::new(

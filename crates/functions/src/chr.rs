@@ -1,7 +1,7 @@
 //! `chr`: the character of a number.
 
 use super::{Gives, Kind, Row, error, text};
-use crate::error::SqlState;
+use halcyon_sql::error::SqlState;
 
 pub(super) const ROWS: &[Row] =
     &[Row::new("chr", "The character with this number.", &[Kind::Integer], Gives::Text, |args| {

@@ -7,6 +7,8 @@
 //! Invariants, checked by `rows_are_sound`: names are lower case, every row has a purpose.
 //! Cost: arguments become single values, so a call costs allocations.
 
+#![forbid(unsafe_code)]
+
 mod array_fill;
 mod array_parts;
 mod array_positions;
@@ -31,16 +33,16 @@ mod unistr;
 
 use std::sync::Arc;
 
-use crate::diagnose::external;
-use crate::error::{Result, SqlError, SqlState};
 use arrow::array::{Array, new_empty_array};
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::{Result as DfResult, ScalarValue};
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
+use halcyon_sql::diagnose::external;
+use halcyon_sql::error::{Result, SqlError, SqlState};
 
-use crate::values::shown_type;
+use halcyon_sql::values::shown_type;
 
 /// The kind of values that an argument may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

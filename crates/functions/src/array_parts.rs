@@ -1,8 +1,10 @@
 //! Arrays with elements added, taken away and replaced.
 
 use super::{Arguments, Gives, Kind, Row, error, list};
-use crate::error::{Result, SqlState};
 use datafusion::common::ScalarValue;
+use halcyon_sql::diagnose::sql_error;
+use halcyon_sql::error::{Result, SqlState};
+use halcyon_sql::values::stored;
 
 pub(super) const ROWS: &[Row] = &[
     Row::new(
@@ -59,6 +61,44 @@ pub(super) const ROWS: &[Row] = &[
         |args| changed(args, |args| Some(args.values[2].clone())),
     )
     .of_null(),
+    // `array[lower:upper]`, which has no NULL for what lies beyond the array's ends.
+    Row::new(
+        "array\u{1}slice",
+        "The elements between two subscripts.",
+        &[Kind::List, Kind::Integer, Kind::Integer],
+        Gives::List,
+        |args| {
+            let mut items = args.list(0)?.unwrap_or_default();
+            let place = |at| usize::try_from(args.integer(at)).unwrap_or(0);
+            items.truncate(place(2));
+            let items = items.get(place(1).max(1) - 1..).unwrap_or_default();
+            Ok(list(items, &args.element(0)))
+        },
+    ),
+    // `ARRAY(SELECT …)`: what was gathered, which is NULL where there was no row.
+    Row::new(
+        "array\u{1}gathered",
+        "The array, empty where it is NULL.",
+        &[Kind::List],
+        Gives::List,
+        |args| match args.is_null(0) {
+            true => Ok(list(&[], &args.element(0))),
+            false => Ok(args.values[0].clone()),
+        },
+    )
+    .of_null(),
+    // The bytes by which arrays are compared.
+    Row::new(
+        "array\u{1}key",
+        "Bytes that order as the arrays do.",
+        &[Kind::List],
+        Gives::Bytes,
+        |args| {
+            let column = args.values[0].to_array().map_err(|error| sql_error(error, ""))?;
+            let key = stored(&column);
+            ScalarValue::try_from_array(&key, 0).map_err(|error| sql_error(error, ""))
+        },
+    ),
     Row::new(
         "trim_array",
         "The array without so many elements at the end.",

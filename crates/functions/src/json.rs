@@ -8,10 +8,10 @@ use halcyon_json::{Node, Tree, parse};
 use halcyon_store::ValueRef;
 
 use super::{Arguments, error};
-use crate::arrays;
-use crate::coerce::{self, TimeZone};
-use crate::error::{Result, SqlError, SqlState};
-use crate::values::{sql_type_of_arrow, value_at};
+use halcyon_sql::coerce::arrays;
+use halcyon_sql::coerce::{self, TimeZone};
+use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::values::{sql_type_of_arrow, value_at};
 
 /// A `jsonb`.
 pub(super) fn jsonb(tree: &Tree) -> ScalarValue {
@@ -77,7 +77,7 @@ impl Arguments<'_> {
 
 /// Appends a value of any type as JSON.
 pub(super) fn write_scalar(value: &ScalarValue, out: &mut String) -> Result<()> {
-    let array = value.to_array().map_err(|error| crate::diagnose::sql_error(error, ""))?;
+    let array = value.to_array().map_err(|error| halcyon_sql::diagnose::sql_error(error, ""))?;
     put(array.as_ref(), 0, out);
     Ok(())
 }
@@ -109,7 +109,7 @@ fn put(array: &dyn Array, row: usize, out: &mut String) {
                 }
                 match unnamed {
                     true => quoted(&format!("f{}", at + 1), out),
-                    false => quoted(crate::dialect::shown_name(field.name()), out),
+                    false => quoted(halcyon_sql::dialect::shown_name(field.name()), out),
                 }
                 out.push(':');
                 put(column.as_ref(), row, out);
@@ -125,8 +125,8 @@ fn put(array: &dyn Array, row: usize, out: &mut String) {
     }
 }
 
-fn put_value(value: ValueRef<'_>, ty: crate::types::SqlType, out: &mut String) {
-    use crate::types::SqlType;
+fn put_value(value: ValueRef<'_>, ty: halcyon_sql::types::SqlType, out: &mut String) {
+    use halcyon_sql::types::SqlType;
     let mut text = coerce::to_text(value, ty, &TimeZone::UTC);
     match value {
         ValueRef::Bool(value) => out.push_str(if value { "true" } else { "false" }),

@@ -2,8 +2,8 @@
 
 use super::growing_text::GrowingText;
 use super::{Arguments, Gives, Kind, Row, error, text};
-use crate::error::{Result, SqlError, SqlState};
 use datafusion::common::ScalarValue;
+use halcyon_sql::error::{Result, SqlError, SqlState};
 
 pub(super) const ROWS: &[Row] = &[
     Row::new(

@@ -1,7 +1,7 @@
 //! `array_fill`: an array of one value.
 
 use super::{Gives, Kind, Row, error, list};
-use crate::error::{SqlError, SqlState};
+use halcyon_sql::error::{SqlError, SqlState};
 
 /// The most elements of an array.
 const MOST: i64 = 1 << 20;
