@@ -291,11 +291,14 @@ impl Session {
                 self.bind_again(statement, catalog)?;
                 continue;
             }
+            let zone = &self.vars.time_zone;
             let params = match bound.has_constants() {
                 // The literals fit, since the plan was looked up by them; there are no other
                 // parameters.
-                true => params::fit(params, &[], &mut converted).map(|_| &bound.constants[..])?,
-                false => params::fit(params, &prepared.params, &mut converted)?,
+                true => {
+                    params::fit(params, &[], zone, &mut converted).map(|_| &bound.constants[..])?
+                }
+                false => params::fit(params, &prepared.params, zone, &mut converted)?,
             };
             let early = match &prepared.plan {
                 Plan::Explain { .. } => self.early_lines(&prepared.text, catalog),

@@ -86,6 +86,7 @@ fn fits(value: &Value, ty: SqlType) -> bool {
 pub(crate) fn fit<'a>(
     values: &'a [Value],
     types: &[SqlType],
+    zone: &str,
     converted: &'a mut Vec<Value>,
 ) -> Result<&'a [Value]> {
     let all_fit =
@@ -93,7 +94,7 @@ pub(crate) fn fit<'a>(
     if all_fit {
         return Ok(values);
     }
-    *converted = convert(values, types)?;
+    *converted = convert(values, types, zone)?;
     Ok(converted)
 }
 
@@ -119,15 +120,19 @@ fn natural_type(value: &Value) -> SqlType {
 }
 
 /// Converts values to the types that a statement declares. A decimal for a decimal parameter is
-/// taken to be unscaled, in the parameter's scale; times are read from texts as UTC.
-fn convert(values: &[Value], types: &[SqlType]) -> Result<Vec<Value>> {
+/// taken to be unscaled, in the parameter's scale; moments are read from texts, and become days and times, in
+/// the time zone of this name.
+fn convert(values: &[Value], types: &[SqlType], zone: &str) -> Result<Vec<Value>> {
     if values.len() != types.len() {
         return Err(SqlError::new(
             SqlState::PROTOCOL_VIOLATION,
             format!("the statement takes {} parameters, {} were given", types.len(), values.len()),
         ));
     }
-    let zone = TimeZone::UTC;
+    let zone = match types.iter().any(|ty| depends_on_zone(ty.element().unwrap_or(*ty))) {
+        true => TimeZone::parse(zone)?,
+        false => TimeZone::UTC,
+    };
     let convert_one_value = |value: &Value, ty: SqlType| {
         if let Value::Text(text) = value {
             return coerce::parse_owned(text, ty, &zone);
@@ -144,4 +149,29 @@ fn convert(values: &[Value], types: &[SqlType]) -> Result<Vec<Value>> {
             .map_err(|error| error.context(format!("parameter ${}", position + 1)))
     };
     values.iter().zip(types).enumerate().map(convert_one).collect()
+}
+
+/// Whether a value of the type may follow from a moment without a zone, or the other way round.
+fn depends_on_zone(ty: SqlType) -> bool {
+    matches!(ty, SqlType::TimestampTz | SqlType::Timestamp | SqlType::Date | SqlType::Time)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_without_a_zone_is_one_of_the_sessions_zone() {
+        let text = Value::Text("2024-01-01 00:00".to_owned());
+        let moments = SqlType::TimestampTz.array_of().expect("an array");
+        let array = Value::Text("{2024-01-01 00:00}".to_owned());
+        let values = [text, Value::Timestamp(0), array.clone()];
+        let types = [SqlType::TimestampTz, SqlType::TimestampTz, moments];
+        let converted = convert(&values, &types, "Europe/Berlin").expect("moments");
+        let hour_us = 3_600_000_000;
+        let midnight = 1_704_067_200_000_000 - hour_us;
+        assert_eq!(converted[..2], [Value::TimestampTz(midnight), Value::TimestampTz(-hour_us)]);
+        let utc = convert(&[array], &[moments], "UTC").expect("moments");
+        assert_ne!(converted[2], utc[0]);
+    }
 }
