@@ -28,6 +28,10 @@ pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateIndex) -> Result<()
         _ => {}
     }
     let key = Key::of(cx, &table, create)?;
+    // Columns that go along with the key: a look-up has the whole row at hand anyway.
+    for included in &create.include {
+        table.require_column(&fold(included))?;
+    }
     let name = match &create.name {
         Some(name) => {
             let name = last(name)?;
@@ -70,15 +74,11 @@ pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateIndex) -> Result<()
 
 fn refuse_options(create: &CreateIndex) -> Result<()> {
     match &create.using {
-        None | Some(IndexType::BTree) => {}
+        None | Some(IndexType::BTree | IndexType::Hash) => {}
         Some(other) => {
             return Err(SqlError::unsupported(format!("access method {other}"))
                 .hint("Indexes are B+trees; leave USING away."));
         }
-    }
-    if !create.include.is_empty() {
-        return Err(SqlError::unsupported("INCLUDE")
-            .hint("Rows are in memory beside the index; nothing is gained by it."));
     }
     if create.nulls_distinct == Some(false) {
         return Err(SqlError::unsupported("NULLS NOT DISTINCT"));

@@ -101,6 +101,7 @@ impl VisitorMut for Rewrite {
             return ControlFlow::Break(error);
         }
         crate::wildcards::name_whole_tables(select);
+        crate::sorted_input::follow(select);
         name_items(&mut select.projection);
         let checked = windows::resolve(select, None)
             .and_then(|()| many_rows::check(select))

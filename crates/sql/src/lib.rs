@@ -26,6 +26,7 @@ mod records;
 pub mod rows;
 pub mod shape;
 pub mod short_aliases;
+mod sorted_input;
 pub mod stack;
 pub mod syntax;
 pub mod type_names;
