@@ -29,6 +29,6 @@ INSERT INTO shop.sale (customer, amount, at, ok, raw, key, weight, took, note) V
     (2, 2.5, '2024-03-01 12:00+00', NULL, NULL, NULL, 'NaN', NULL, NULL);
 INSERT INTO "Odd ""name""" VALUES (1, DEFAULT, 'ab', 7, '23:59:58.5'), (2, NULL, NULL, NULL, NULL);
 INSERT INTO shop.line VALUES (2, 3.50), (NULL, 1);
-INSERT INTO shop.sale (customer, amount, tags, marks) VALUES (2, 7, '{"a \"b\"",NULL,"x,y",""}', '{}'), (2, 8, NULL, ARRAY[1, NULL]);
+INSERT INTO shop.sale (customer, amount, at, tags, marks) VALUES (2, 7, NULL, '{"a \"b\"",NULL,"x,y",""}', '{}'), (2, 8, NULL, NULL, ARRAY[1, NULL]);
 INSERT INTO worker VALUES (1, NULL), (2, 1);
 SELECT nextval('counter'), nextval('counter');

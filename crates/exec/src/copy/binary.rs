@@ -407,6 +407,68 @@ mod tests {
         assert!(tuple(&[0, 1, 0xff, 0xff, 0xff, 0xfe]).is_err());
     }
 
+    fn array_of(elements: &[ValueRef<'_>]) -> Value {
+        let mut bytes = Vec::new();
+        elements.iter().for_each(|element| array::push(&mut bytes, *element));
+        Value::Bytes(bytes)
+    }
+
+    fn arrays() -> [(Value, SqlType); 5] {
+        let ty = |of: SqlType| of.array_of().expect("an array");
+        [
+            (array_of(&[]), ty(SqlType::Text)),
+            (array_of(&[ValueRef::Text("a"), ValueRef::Null]), ty(SqlType::Varchar(Some(3)))),
+            (array_of(&[ValueRef::Int32(7), ValueRef::Int32(-1)]), ty(SqlType::Integer)),
+            (
+                array_of(&[ValueRef::Decimal(-125), ValueRef::Null]),
+                ty(SqlType::Decimal { precision: 9, scale: 2 }),
+            ),
+            (array_of(&[ValueRef::Bytes(&[0, 255, 0])]), ty(SqlType::Bytea)),
+        ]
+    }
+
+    #[test]
+    fn arrays_go_through_their_binary_form() {
+        for (value, ty) in arrays() {
+            assert_eq!(through(value.clone(), ty).ok(), Some(value), "{ty}");
+        }
+        // {1,NULL} as PostgreSQL sends it.
+        let integers = SqlType::Integer.array_of().expect("an array");
+        let mut sent = Vec::new();
+        let pair = array_of(&[ValueRef::Int32(1), ValueRef::Null]);
+        encode(pair.as_ref(), integers, &mut sent);
+        let words = [32i32, 1, 1, 23, 2, 1, 4, 1, -1].map(i32::to_be_bytes).concat();
+        assert_eq!(sent, words);
+        let texts = SqlType::Text.array_of().expect("an array");
+        let state = |bytes: &[u8], ty| decode(bytes, ty).map_err(|error| error.state());
+        assert_eq!(state(&sent[4..], texts), Err(SqlState::DATATYPE_MISMATCH));
+        let matrix = [2i32, 0, 23, 1, 1, 1, 1, 4, 1].map(i32::to_be_bytes).concat();
+        assert_eq!(state(&matrix, integers), Err(SqlState::FEATURE_NOT_SUPPORTED));
+    }
+
+    #[test]
+    fn changed_bytes_are_an_array_or_refused() {
+        let mut rng = halcyon_base::rng::Rng::new(20_261_124);
+        for _ in 0..20_000 {
+            for (value, ty) in arrays() {
+                let mut bytes = Vec::new();
+                encode(value.as_ref(), ty, &mut bytes);
+                let mut bytes = bytes.split_off(4);
+                for _ in 0..=rng.next_u64() % 3 {
+                    let at = (rng.next_u64() % bytes.len() as u64) as usize;
+                    match rng.next_u64() % 3 {
+                        0 => bytes[at] = rng.next_u64() as u8,
+                        1 => bytes.truncate(at.max(1)),
+                        _ => bytes.insert(at, rng.next_u64() as u8),
+                    }
+                }
+                if let Ok(decoded) = decode(&bytes, ty) {
+                    assert_eq!(through(decoded.clone(), ty).ok(), Some(decoded), "{ty} {bytes:?}");
+                }
+            }
+        }
+    }
+
     /// 123.45 as PostgreSQL 17 sends it.
     #[test]
     fn numerics_have_postgresqls_bytes() {

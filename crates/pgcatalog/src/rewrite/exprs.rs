@@ -8,6 +8,8 @@ use datafusion::sql::sqlparser::ast::{
     UnaryOperator, Value, ValueWithSpan, Visit, VisitMut, Visitor, VisitorMut,
 };
 
+use halcyon_sql::coerce::arrays;
+
 use super::{call, folded, function_name, number, parts};
 use crate::{Context, functions};
 
@@ -348,7 +350,7 @@ fn array_literal(inner: &Expr, element: &ArrayElemTypeDef) -> Option<Expr> {
         }
         _ => false,
     };
-    let elem = elements(literal(inner)?)?;
+    let elem = arrays::parse(literal(inner)?).ok()?;
     let elem = elem.into_iter().map(|element| match (element, numeric) {
         (None, _) => super::null(),
         (Some(text), true) => text.parse().map_or_else(|_| string(text), number),
@@ -361,37 +363,6 @@ fn string(text: String) -> Expr {
     Expr::Value(Value::SingleQuotedString(text).with_empty_span())
 }
 
-/// The elements of an array literal `{a,"b,c",NULL}`; `None` if it is no such thing.
-fn elements(text: &str) -> Option<Vec<Option<String>>> {
-    let text = text.trim().strip_prefix('{')?.strip_suffix('}')?;
-    let (mut all, mut element, mut quoted) = (Vec::new(), String::new(), false);
-    let mut was_quoted = false;
-    let mut chars = text.chars();
-    let finish = |element: &mut String, was_quoted: &mut bool| {
-        let text = std::mem::take(element);
-        if std::mem::take(was_quoted) {
-            return Some(text);
-        }
-        let text = text.trim().to_owned();
-        (!text.eq_ignore_ascii_case("null")).then_some(text)
-    };
-    while let Some(c) = chars.next() {
-        match c {
-            '"' => {
-                quoted = !quoted;
-                was_quoted = true;
-            }
-            '\\' => element.extend(chars.next()),
-            ',' if !quoted => all.push(finish(&mut element, &mut was_quoted)),
-            c => element.push(c),
-        }
-    }
-    if !text.trim().is_empty() {
-        all.push(finish(&mut element, &mut was_quoted));
-    }
-    Some(all)
-}
-
 /// The array on the right of ANY or ALL; `None` if it is a subquery.
 fn array_of(right: &Expr) -> Option<Expr> {
     match right {
@@ -399,7 +370,7 @@ fn array_of(right: &Expr) -> Option<Expr> {
         Expr::Nested(inner) => array_of(inner),
         other => match literal(other) {
             Some(text) => {
-                let elem = elements(text)?.into_iter();
+                let elem = arrays::parse(text).ok()?.into_iter();
                 let elem = elem.map(|text| text.map_or_else(super::null, string)).collect();
                 Some(Expr::Array(Array { elem, named: true }))
             }
@@ -456,20 +427,5 @@ fn access(root: &Expr, chain: &[AccessExpr]) -> Option<Expr> {
             Some(call("array_element", vec![Expr::CompoundIdentifier(path), index]))
         }
         _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::elements;
-
-    #[test]
-    fn array_literals_are_split_as_postgresql_splits_them() {
-        let some = |texts: &[&str]| texts.iter().map(|t| Some((*t).to_owned())).collect::<Vec<_>>();
-        assert_eq!(elements("{}"), Some(vec![]));
-        assert_eq!(elements("{a, b}"), Some(some(&["a", "b"])));
-        assert_eq!(elements(r#"{"a,b","null","q\"q"}"#), Some(some(&["a,b", "null", "q\"q"])));
-        assert_eq!(elements("{1,NULL}"), Some(vec![Some("1".to_owned()), None]));
-        assert_eq!(elements("public"), None);
     }
 }
