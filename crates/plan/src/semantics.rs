@@ -1619,7 +1619,7 @@ fn list_cast(expr: Expr, from: &Field, item: &FieldRef, zone: &str) -> Result<Ex
     if let Some(text) = quoted(&expr) {
         return nested::list_constant(text, item, &zone_read()?);
     }
-    let to_type = sql_type_of(item);
+    let to_type = sql_type_of(item).filter(|ty| ty.element().is_none());
     let cuts = matches!(to_type, Some(SqlType::Char(_) | SqlType::Varchar(Some(_))));
     match (from.data_type(), to_type) {
         (ty, _) if (*ty == plain && !cuts) || ty.is_null() => Ok(to(expr, plain)),
@@ -1634,6 +1634,9 @@ fn list_cast(expr: Expr, from: &Field, item: &FieldRef, zone: &str) -> Result<Ex
         (ty, Some(to_type)) if is_text(ty) => Ok(nested::items_read(expr, to_type, zone)),
         (ty, Some(to_type)) if !is_nested(ty) => {
             Err(external(no_cast(&shown_type(ty), &format!("{to_type}[]"))))
+        }
+        (ty, None) if is_text(ty) => {
+            Err(external(SqlError::unsupported("an array of several dimensions")))
         }
         _ => Ok(to(expr, plain)),
     }
