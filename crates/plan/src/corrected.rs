@@ -9,10 +9,10 @@
 use std::sync::{Arc, LazyLock};
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int32Array};
-use arrow::compute::cast;
+use arrow::compute::{cast, nullif};
 use arrow::datatypes::{DataType, FieldRef, Float64Type, Int32Type};
 use datafusion::common::{Result, ScalarValue};
-use datafusion::functions_nested::array_has::array_has_udf;
+use datafusion::functions_nested::array_has::{array_has_all_udf, array_has_udf};
 use datafusion::logical_expr::preimage::PreimageResult;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
@@ -31,6 +31,9 @@ pub(crate) fn corrected(all: &[Arc<ScalarUDF>]) -> Vec<Arc<ScalarUDF>> {
             "log2" => Correction::Refuse(logarithm),
             "round" => Correction::HalvesToEven,
             "date_part" => return Some(date_part()),
+            "array_has" => return Some(array_has()),
+            "array_has_all" => return Some(array_has_all()),
+            "array_ndims" => Correction::KnownUnless(is_empty),
             "coalesce" | "greatest" | "least" | "nullif" => Correction::QuotedFit,
             _ => return None,
         };
@@ -52,10 +55,19 @@ pub(crate) fn date_part() -> Arc<ScalarUDF> {
 /// `array_has` for `x = ANY (array)`, which the planner does not look up by name.
 pub(crate) fn array_has() -> Arc<ScalarUDF> {
     static ARRAY_HAS: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
-        let inner = array_has_udf();
-        Arc::new(ScalarUDF::new_from_impl(Corrected { inner, correction: Correction::Unknown }))
+        let (inner, correction) = (array_has_udf(), Correction::KnownUnless(may_be_null));
+        Arc::new(ScalarUDF::new_from_impl(Corrected { inner, correction }))
     });
     Arc::clone(&ARRAY_HAS)
+}
+
+/// `array_has_all` for `a @> b`, which the planner does not look up by name.
+pub(crate) fn array_has_all() -> Arc<ScalarUDF> {
+    static ARRAY_HAS_ALL: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
+        let (inner, correction) = (array_has_all_udf(), Correction::KnownUnless(has_null));
+        Arc::new(ScalarUDF::new_from_impl(Corrected { inner, correction }))
+    });
+    Arc::clone(&ARRAY_HAS_ALL)
 }
 
 /// Returns the error that a call with these floats raises, if it raises one.
@@ -72,8 +84,9 @@ enum Correction {
     QuotedFit,
     /// The year before 1 is -1.
     Eras,
-    /// Whether a value is in an array is not known if it equals no element and one is NULL.
-    Unknown,
+    /// NULL in rows for which this is true of the result and the arguments: a value may be in an array that has
+    /// NULL, NULL has no elements, and an empty array no dimensions.
+    KnownUnless(fn(&ArrayRef, &[ArrayRef], usize) -> bool),
 }
 
 fn logarithm(args: &[f64]) -> Option<SqlError> {
@@ -174,32 +187,47 @@ fn eras(years: ColumnarValue) -> Result<ColumnarValue> {
     })
 }
 
-/// NULL instead of false for arrays with an element that is NULL.
-fn unknown(found: ColumnarValue, arrays: &ColumnarValue) -> Result<ColumnarValue> {
-    let rows = match (&found, arrays) {
-        (ColumnarValue::Array(found), _) => found.len(),
-        _ => 1,
+/// What a function found, but NULL in rows for which `is_unknown` of its arguments.
+fn known(
+    found: ColumnarValue,
+    args: &[ColumnarValue],
+    is_unknown: impl Fn(&ArrayRef, &[ArrayRef], usize) -> bool,
+) -> Result<ColumnarValue> {
+    let rows = match &found {
+        ColumnarValue::Array(found) => found.len(),
+        ColumnarValue::Scalar(_) => 1,
     };
-    let lists = arrays.to_array(rows)?;
-    let Some(lists) = lists.as_list_opt::<i32>() else { return Ok(found) };
-    if lists.values().logical_null_count() == 0 {
-        return Ok(found);
-    }
-    let array = found.to_array(rows)?;
-    let known = array.as_boolean();
-    let has_null = |row: usize| lists.value(row).logical_null_count() > 0;
-    let row = |row: usize| match known.is_null(row) {
-        false if known.value(row) => Some(true),
-        false if !has_null(row) => Some(false),
-        _ => None,
-    };
-    let corrected: ArrayRef = Arc::new((0..rows).map(row).collect::<BooleanArray>());
+    let values = found.to_array(rows)?;
+    let args = args.iter().map(|arg| arg.to_array(rows)).collect::<Result<Vec<_>>>()?;
+    let unknown: BooleanArray =
+        (0..rows).map(|row| Some(is_unknown(&values, &args, row))).collect();
+    let known = nullif(&values, &unknown)?;
     match found {
         ColumnarValue::Scalar(_) => {
-            ScalarValue::try_from_array(&corrected, 0).map(ColumnarValue::Scalar)
+            ScalarValue::try_from_array(&known, 0).map(ColumnarValue::Scalar)
         }
-        ColumnarValue::Array(_) => Ok(ColumnarValue::Array(corrected)),
+        ColumnarValue::Array(_) => Ok(ColumnarValue::Array(known)),
     }
+}
+
+/// Whether a value that was not found in an array may be its element that is NULL.
+fn may_be_null(found: &ArrayRef, args: &[ArrayRef], row: usize) -> bool {
+    let Some(lists) = args.first().and_then(|lists| lists.as_list_opt::<i32>()) else {
+        return false;
+    };
+    let is_missing = found.is_valid(row) && !found.as_boolean().value(row);
+    is_missing
+        && lists.values().logical_null_count() > 0
+        && lists.value(row).logical_null_count() > 0
+}
+
+fn is_empty(_: &ArrayRef, args: &[ArrayRef], row: usize) -> bool {
+    let lists = args.first().and_then(|lists| lists.as_list_opt::<i32>());
+    lists.is_some_and(|lists| lists.value_length(row) == 0)
+}
+
+fn has_null(_: &ArrayRef, args: &[ArrayRef], row: usize) -> bool {
+    args.iter().any(|arg| arg.is_null(row))
 }
 
 impl ScalarUDFImpl for Corrected {
@@ -274,10 +302,9 @@ impl ScalarUDFImpl for Corrected {
         match self.correction {
             Correction::Refuse(refusal) => check(refusal, &args.args, args.number_rows)?,
             Correction::QuotedFit => {}
-            Correction::Unknown => {
-                let arrays = args.args.first().cloned();
-                let found = self.inner.invoke_with_args(args)?;
-                return arrays.map_or(Ok(found.clone()), |arrays| unknown(found, &arrays));
+            Correction::KnownUnless(is_unknown) => {
+                let given = args.args.clone();
+                return known(self.inner.invoke_with_args(args)?, &given, is_unknown);
             }
             Correction::HalvesToEven => {
                 if let Some(rounded) = rounded(&args.args) {

@@ -5,11 +5,9 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, ListArray, StringViewBuilder};
 use arrow::datatypes::{DataType, Field};
-use datafusion::common::{DFSchema, Result, ScalarValue};
-use datafusion::functions_nested::expr_fn::array_has_all;
+use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ExprSchemable, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    Volatility, when,
+    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
 use halcyon_sql::coerce::arrays;
@@ -21,26 +19,6 @@ use halcyon_sql::error::{SqlError, SqlState};
 use halcyon_sql::types::{Element, SqlType};
 use halcyon_sql::values::{ArrayWriter, lists, sql_type_of, to_scalar, value_at};
 use halcyon_store::ValueRef;
-
-/// Whether an array has all elements of another one; NULL if one of them is.
-pub(crate) fn containment(whole: Expr, part: Expr, schema: &DFSchema) -> Result<Expr> {
-    // DataFusion's function says that NULL has every element of an empty array.
-    let mut are_there: Option<Expr> = None;
-    for operand in [&whole, &part] {
-        if operand.nullable(schema)? {
-            let is_there = operand.clone().is_not_null();
-            are_there = Some(match are_there {
-                Some(other) => other.and(is_there),
-                None => is_there,
-            });
-        }
-    }
-    let has = array_has_all(whole, part);
-    match are_there {
-        Some(are_there) => when(are_there, has).end(),
-        None => Ok(has),
-    }
-}
 
 /// The bytes of an array, which order as arrays do: NULL behind all other elements.
 pub(crate) fn key_of(list: Expr) -> Expr {

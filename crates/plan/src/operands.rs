@@ -11,18 +11,19 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, IntervalUnit};
 use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::functions::core::expr_fn::{greatest, nullif};
 use datafusion::functions_nested::expr_fn::{array_element, array_has_any};
 use datafusion::logical_expr::expr::Placeholder;
 use datafusion::logical_expr::planner::{
     ExprPlanner, PlannerResult, RawBinaryExpr, RawFieldAccessExpr,
 };
-use datafusion::logical_expr::{Expr, ExprSchemable, GetFieldAccess, lit, when};
+use datafusion::logical_expr::{Expr, ExprSchemable, GetFieldAccess, lit};
 use datafusion::sql::sqlparser::ast::BinaryOperator as Op;
 
 use crate::semantics::{
     comparable, is_text, no_operator, not_boolean, quoted, to, typed_constant, untyped,
 };
-use crate::{functions, nested};
+use crate::{corrected, functions};
 use halcyon_functions as by_value;
 use halcyon_sql::coerce::nested::is_nested;
 use halcyon_sql::diagnose::external;
@@ -83,6 +84,7 @@ impl ExprPlanner for Operators {
             let found = expr.get_type(schema)?;
             match quoted(&expr) {
                 Some(text) => typed_constant(text, &DataType::Int64),
+                None if found == DataType::Int64 => Ok(expr),
                 None if found.is_integer() || found.is_null() || untyped(&expr) => {
                     Ok(to(expr, DataType::Int64))
                 }
@@ -98,8 +100,8 @@ impl ExprPlanner for Operators {
                 let key = subscript(*key)?;
                 match key {
                     Expr::Literal(ScalarValue::Int64(Some(1..)), _) => array_element(expr, key),
-                    // DataFusion counts subscripts below 1 from the end.
-                    key => when(key.clone().gt(lit(0i64)), array_element(expr, key)).end()?,
+                    // DataFusion counts subscripts below 1 from the end; there is no element at NULL.
+                    key => array_element(expr, nullif(greatest(vec![key, lit(0i64)]), lit(0i64))),
                 }
             }
             GetFieldAccess::ListRange { start, stop, .. } => {
@@ -147,8 +149,8 @@ impl ExprPlanner for Operators {
                     return Err(external(no_operator_of(&left, &lt, &op, &right, &rt)));
                 }
                 Ok(PlannerResult::Planned(match op {
-                    Op::AtArrow => nested::containment(left, right, schema)?,
-                    _ => nested::containment(right, left, schema)?,
+                    Op::AtArrow => corrected::array_has_all().call(vec![left, right]),
+                    _ => corrected::array_has_all().call(vec![right, left]),
                 }))
             }
             Op::PGOverlap => {

@@ -36,11 +36,11 @@ use datafusion::logical_expr::expr_rewriter::{NamePreserver, coerce_plan_expr_fo
 use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::when;
 use datafusion::logical_expr::{
     BinaryExpr, Expr, ExprSchemable, InvariantLevel, LogicalPlan, LogicalPlanBuilder, Operator,
     Projection, RecursiveQuery, ScalarUDF, Subquery, Union, WindowFunctionDefinition,
 };
-use datafusion::logical_expr::{lit, when};
 use datafusion::optimizer::Analyzer;
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercionRewriter;
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
@@ -61,7 +61,6 @@ use crate::set_operations::{with_copies_counted, with_flat_unions};
 use crate::sizes;
 use crate::table_functions;
 use crate::{concatenation, corrected, documents, intervals, like, nested};
-use datafusion::functions_nested::expr_fn::cardinality;
 use halcyon_functions as by_value;
 use halcyon_sql::coerce;
 use halcyon_sql::coerce::nested::is_nested;
@@ -1143,17 +1142,9 @@ fn call(function: ScalarFunction, schema: &DFSchema, types: &mut Parameters) -> 
         _ => args,
     };
     let (is_part, is_length) = (name == "date_part", name == "array_length");
-    if name == "array_ndims"
-        && let [array] = args.as_slice()
-        && matches!(array.get_type(schema)?, DataType::List(_))
-    {
-        // DataFusion counts the dimensions of the type, which an empty array has too.
-        let length = cardinality(array.clone());
-        let dimensions = to(functions::adjust(func, args, schema)?, DataType::Int32);
-        return when(length.gt(lit(0u64)), dimensions).end();
-    }
     let func = match name {
         _ if is_part => corrected::date_part(),
+        // The planner's own, for ANY.
         "array_has" => corrected::array_has(),
         _ => func,
     };
@@ -1360,8 +1351,8 @@ fn binary_operator(binary: BinaryExpr, schema: &DFSchema, types: &mut Parameters
             [true, true] if !comparable(&lt, &rt) => {
                 Err(external(no_operator(&lt, &op.to_string(), &rt)))
             }
-            [true, true] if op == AtArrow => nested::containment(left, right, schema),
-            [true, true] => nested::containment(right, left, schema),
+            [true, true] if op == AtArrow => Ok(corrected::array_has_all().call(vec![left, right])),
+            [true, true] => Ok(corrected::array_has_all().call(vec![right, left])),
             [true, false] if rt.is_null() => Ok(unknown()),
             [false, true] if lt.is_null() => Ok(unknown()),
             _ => Err(external(no_operator(&lt, &op.to_string(), &rt))),

@@ -269,7 +269,8 @@ fn is_constant(expr: &Expr) -> bool {
     }
 }
 
-/// The patterns of `LIKE ANY (…)`: the elements of an array or of a list; `None` for arrays that are no list.
+/// The patterns of `LIKE ANY (…)`: the elements of an array or of a list; `None` for arrays that
+/// are no list.
 ///
 /// Errors: 22P02 for a text that is no array.
 pub(crate) fn patterns(of: &Expr) -> Result<Option<Vec<Expr>>> {
@@ -282,12 +283,18 @@ pub(crate) fn patterns(of: &Expr) -> Result<Option<Vec<Expr>>> {
     Ok(listed.filter(|patterns| !patterns.is_empty()))
 }
 
-/// Conditions with OR between them, in brackets. Panics: if there are none.
-pub(crate) fn any_of(conditions: impl Iterator<Item = Expr>) -> Expr {
-    let or = |left, right| Expr::BinaryOp {
-        left: Box::new(left),
-        op: BinaryOperator::Or,
-        right: Box::new(right),
-    };
-    Expr::Nested(Box::new(conditions.reduce(or).expect("a condition")))
+/// A condition for each operand with OR between them, in brackets, as deep as the logarithm of their number.
+///
+/// Panics: if there are none.
+pub(crate) fn any_of(operands: Vec<Expr>, condition: impl Fn(Expr) -> Expr) -> Expr {
+    fn joined(mut conditions: Vec<Expr>) -> Expr {
+        if conditions.len() == 1 {
+            return conditions.remove(0);
+        }
+        let upper = conditions.split_off(conditions.len() / 2);
+        let (left, right) = (Box::new(joined(conditions)), Box::new(joined(upper)));
+        Expr::Nested(Box::new(Expr::BinaryOp { left, op: BinaryOperator::Or, right }))
+    }
+    assert!(!operands.is_empty(), "ANY of nothing");
+    joined(operands.into_iter().map(condition).collect())
 }

@@ -429,7 +429,7 @@ fn type_name(ty: &DataType) -> String {
         return type_name(item);
     }
     match crate::type_names::cast_type(ty) {
-        Ok(ty) => crate::type_names::pg_type_name(ty).to_owned(),
+        Ok(ty) => crate::type_names::pg_type_name(ty).into_owned(),
         Err(_) => ty.to_string().to_lowercase(),
     }
 }
@@ -694,7 +694,7 @@ fn operator(expr: &mut Expr) -> Result<()> {
                 pattern: escaped(Box::new(pattern), escape_char.clone()),
                 escape_char: None,
             };
-            array_syntax::any_of(patterns.into_iter().map(like))
+            array_syntax::any_of(patterns, like)
         }
         Expr::ILike { any: true, pattern, expr, negated, escape_char }
             if let Some(patterns) = array_syntax::patterns(&pattern)? =>
@@ -706,7 +706,7 @@ fn operator(expr: &mut Expr) -> Result<()> {
                 pattern: escaped(Box::new(pattern), escape_char.clone()),
                 escape_char: None,
             };
-            array_syntax::any_of(patterns.into_iter().map(like))
+            array_syntax::any_of(patterns, like)
         }
         Expr::Like { negated, any, expr, pattern, escape_char } => Expr::Like {
             negated,

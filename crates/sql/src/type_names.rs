@@ -4,6 +4,8 @@
 //! may name types that PostgreSQL's tools use and that we only know by their representation
 //! (`regclass`, `name`).
 
+use std::borrow::Cow;
+
 use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo, ObjectName, ObjectNamePart,
     TimezoneInfo,
@@ -259,8 +261,8 @@ fn custom_cast_type(name: &ObjectName, arguments: &[String]) -> Result<SqlType> 
 }
 
 /// A type's name in `pg_type`.
-pub fn pg_type_name(ty: SqlType) -> &'static str {
-    match ty {
+pub fn pg_type_name(ty: SqlType) -> Cow<'static, str> {
+    Cow::Borrowed(match ty {
         SqlType::Boolean => "bool",
         SqlType::SmallInt => "int2",
         SqlType::Integer => "int4",
@@ -280,29 +282,8 @@ pub fn pg_type_name(ty: SqlType) -> &'static str {
         SqlType::Uuid => "uuid",
         SqlType::Json => "json",
         SqlType::Jsonb => "jsonb",
-        SqlType::Array(element) => match element.ty() {
-            SqlType::Boolean => "_bool",
-            SqlType::SmallInt => "_int2",
-            SqlType::Integer => "_int4",
-            SqlType::BigInt => "_int8",
-            SqlType::Real => "_float4",
-            SqlType::Double => "_float8",
-            SqlType::Decimal { .. } => "_numeric",
-            SqlType::Char(_) => "_bpchar",
-            SqlType::Varchar(_) => "_varchar",
-            SqlType::Text => "_text",
-            SqlType::Bytea => "_bytea",
-            SqlType::Date => "_date",
-            SqlType::Time => "_time",
-            SqlType::Timestamp => "_timestamp",
-            SqlType::TimestampTz => "_timestamptz",
-            SqlType::Interval => "_interval",
-            SqlType::Uuid => "_uuid",
-            SqlType::Json => "_json",
-            SqlType::Jsonb => "_jsonb",
-            SqlType::Array(_) => unreachable!("an element is no array"),
-        },
-    }
+        SqlType::Array(element) => return format!("_{}", pg_type_name(element.ty())).into(),
+    })
 }
 
 #[cfg(test)]

@@ -246,12 +246,22 @@ impl SqlType {
         }
     }
 
+    /// The type of arrays with this object id, as [`SqlType::of_oid`] has the elements. `None`: for others.
+    pub fn of_array_oid(oid: u32) -> Option<Self> {
+        Self::plain().into_iter().find(|ty| ty.array_oid() == oid)?.array_of()
+    }
+
     /// The type with this object id, without a length; NUMERIC with all digits that it may have.
     /// `None`: for object ids of other types, and of arrays.
     fn of_oid(oid: u32) -> Option<Self> {
+        Self::plain().into_iter().find(|ty| ty.oid() == oid)
+    }
+
+    /// All types but arrays, without lengths.
+    fn plain() -> [Self; 19] {
         use SqlType::*;
         let decimal = Decimal { precision: 38, scale: 10 };
-        let all = [
+        [
             Boolean,
             SmallInt,
             Integer,
@@ -271,8 +281,7 @@ impl SqlType {
             Uuid,
             Json,
             Jsonb,
-        ];
-        all.into_iter().find(|ty| ty.oid() == oid)
+        ]
     }
 
     /// Object id in PostgreSQL's `pg_type`.

@@ -223,6 +223,7 @@ pub fn stored(column: &ArrayRef) -> ArrayRef {
     if sql_type_of(item).and_then(Element::of).is_none() {
         return Arc::clone(column);
     }
+    let items = lists.values().as_ref();
     let mut out = BinaryViewBuilder::with_capacity(lists.len());
     let mut bytes = Vec::new();
     for row in 0..lists.len() {
@@ -231,9 +232,9 @@ pub fn stored(column: &ArrayRef) -> ArrayRef {
             continue;
         }
         bytes.clear();
-        let items = lists.value(row);
-        for at in 0..items.len() {
-            array::push(&mut bytes, value_at(items.as_ref(), at).unwrap_or(ValueRef::Null));
+        let offsets = lists.value_offsets();
+        for at in offsets[row] as usize..offsets[row + 1] as usize {
+            array::push(&mut bytes, value_at(items, at).unwrap_or(ValueRef::Null));
         }
         out.append_value(&bytes);
     }

@@ -33,37 +33,9 @@ pub fn type_of(oid: u32) -> Option<SqlType> {
         1184 => SqlType::TimestampTz,
         1186 => SqlType::Interval,
         2950 => SqlType::Uuid,
-        oid => return of_array(oid),
+        1014 | 1015 => return SqlType::Text.array_of(),
+        oid => return SqlType::of_array_oid(oid),
     })
-}
-
-/// The type of arrays with this object id; arrays of `bpchar` and `varchar` are arrays of text.
-fn of_array(oid: u32) -> Option<SqlType> {
-    use SqlType::*;
-    let decimal = Decimal { precision: 38, scale: 10 };
-    let elements = [
-        Boolean,
-        Bytea,
-        BigInt,
-        SmallInt,
-        Integer,
-        Text,
-        Json,
-        Jsonb,
-        Real,
-        Double,
-        decimal,
-        Date,
-        Time,
-        Timestamp,
-        TimestampTz,
-        Interval,
-        Uuid,
-    ];
-    match oid {
-        1014 | 1015 => Text.array_of(),
-        oid => elements.into_iter().find(|ty| ty.array_oid() == oid)?.array_of(),
-    }
 }
 
 /// The value of parameter `number` (from 1). An array is its text, whose elements `text_format` writes.
