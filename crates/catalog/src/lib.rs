@@ -1,11 +1,11 @@
-//! What exists: schemas, tables, views, sequences, roles. An immutable value with a version.
+//! What exists: schemas, tables, views, sequences, types, roles. An immutable value with a version.
 //!
 //! A DDL transaction changes a copy of its own and publishes it when it commits, before its
 //! partition locks are released; everybody else keeps the version they began with and looks
 //! again once they hold their locks.
 //!
 //! Invariants, checked by [`Catalog::check`]:
-//! 1. Names are unique among the relations (tables, views, indexes, sequences) of a schema.
+//! 1. Names are unique among the relations (tables, views, indexes, sequences, types) of a schema.
 //! 2. Every foreign key is mirrored in `referenced_by` of the table it refers to.
 //! 3. Every index of a table exists in each of its partitions under the same [`IndexId`] (checked
 //!    where a partition is at hand: DDL's tests).
@@ -28,6 +28,7 @@ mod table;
 pub mod temporary;
 #[cfg(test)]
 mod tests;
+mod user_type;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -47,6 +48,8 @@ pub use table::{
     Action, Check, Column, Deferral, Derived, DerivedKey, ForeignKey, Identity, Index, IndexColumn,
     IndexConstraint, OnCommit, Partitioning, Table, TableKind, partition_of,
 };
+
+pub use user_type::{Domain, TypeKind, UserType};
 
 /// The role that exists from the beginning and may do everything.
 pub const SUPERUSER: &str = "halcyon";
@@ -69,6 +72,8 @@ pub struct Catalog {
     pub schemas: BTreeMap<String, Arc<Schema>>,
     /// Tables by id, the same values as in their schemas.
     pub tables: BTreeMap<TableId, Arc<Table>>,
+    /// Types of users by number, the same values as in their schemas.
+    pub types: BTreeMap<u32, Arc<UserType>>,
     /// Roles by name.
     pub roles: BTreeMap<String, Arc<Role>>,
     /// Hands out object and partition ids.
@@ -107,6 +112,8 @@ pub enum Relation {
     View(Arc<View>),
     /// A sequence.
     Sequence(Arc<Sequence>),
+    /// A type that a user has defined.
+    Type(Arc<UserType>),
     /// An index of the table named.
     Index {
         /// Table it belongs to.
@@ -144,11 +151,12 @@ impl Relation {
             Relation::Table(table) => table.kind.name(),
             Relation::View(_) => "view",
             Relation::Sequence(_) => "sequence",
+            Relation::Type(own) => own.kind_name(),
             Relation::Index { .. } => "index",
         }
     }
 
-    /// Owner and grants. `None` for an index: its table's hold.
+    /// Owner and grants. `None` for an index, as its table's hold, and for a type, which all may use.
     fn rights(&self) -> Option<(&str, &str, &[Grant])> {
         match self {
             Relation::Table(table) => Some((&table.name, &table.owner, &table.grants)),
@@ -156,7 +164,7 @@ impl Relation {
             Relation::Sequence(sequence) => {
                 Some((&sequence.name, &sequence.owner, &sequence.grants))
             }
-            Relation::Index { .. } => None,
+            Relation::Type(_) | Relation::Index { .. } => None,
         }
     }
 }
@@ -339,12 +347,20 @@ impl Catalog {
 
     /// 42P07 if the name is taken in the schema.
     pub fn refuse_taken(&self, schema: &str, name: &str) -> Result<()> {
-        match self.schema(schema)?.relations.contains_key(name) {
-            true => Err(SqlError::new(
+        match self.schema(schema)?.relations.get(name) {
+            Some(Relation::Type(_)) => Err(SqlError::new(
+                SqlState::DUPLICATE_OBJECT,
+                format!("type \"{name}\" already exists"),
+            )
+            .hint(
+                "A relation has an associated type of the same name, so you must use a name that \
+                 doesn't conflict with any existing type.",
+            )),
+            Some(_) => Err(SqlError::new(
                 SqlState::DUPLICATE_TABLE,
                 format!("relation \"{name}\" already exists"),
             )),
-            false => Ok(()),
+            None => Ok(()),
         }
     }
 
@@ -375,6 +391,9 @@ impl Catalog {
         if let Relation::Table(table) = &relation {
             self.tables.insert(table.id, table.clone());
         }
+        if let Relation::Type(own) = &relation {
+            self.types.insert(own.id, own.clone());
+        }
         self.schema_mut(schema).relations.insert(name.to_owned(), relation);
     }
 
@@ -398,6 +417,9 @@ impl Catalog {
         if let Some(Relation::Table(table)) = &relation {
             self.tables.remove(&table.id);
         }
+        if let Some(Relation::Type(own)) = &relation {
+            self.types.remove(&own.id);
+        }
         relation
     }
 
@@ -413,7 +435,7 @@ impl Catalog {
     /// Panics unless invariants 1, 2 and 4 hold. O(objects): for tests.
     pub fn check(&self) {
         let mut oids = BTreeSet::new();
-        let mut tables = 0;
+        let (mut tables, mut types) = (0, 0);
         for (schema_name, schema) in &self.schemas {
             assert_eq!(*schema_name, schema.name);
             assert!(oids.insert(schema.oid), "oid {} twice", schema.oid);
@@ -437,6 +459,12 @@ impl Catalog {
                             assert!((column as usize) < self.table(owner).columns.len());
                         }
                     }
+                    Relation::Type(own) => {
+                        types += 1;
+                        assert!(Arc::ptr_eq(own, &self.types[&own.id]), "type {name} twice");
+                        assert!(oids.insert(own.id), "oid {} twice", own.id);
+                        assert!(own.name == *name && own.schema == *schema_name);
+                    }
                     Relation::Index { table, index } => {
                         assert!(oids.insert(index.0), "oid {} twice", index.0);
                         let table = self.table(*table);
@@ -447,6 +475,7 @@ impl Catalog {
             }
         }
         assert_eq!(tables, self.tables.len(), "a table without a name");
+        assert_eq!(types, self.types.len(), "a type without a name");
     }
 
     fn check_table(&self, table: &Table) {

@@ -62,10 +62,11 @@ impl Catalog {
         }
         self.require_schema(user, found.schema, Privilege::Usage)?;
         let relation = match found.relation {
+            Relation::Type(_) => return Ok(()),
             Relation::Index { table, .. } => Relation::Table(self.table(*table).clone()),
             other => other.clone(),
         };
-        let (name, owner, grants) = relation.rights().expect("indexes were replaced by tables");
+        let (name, owner, grants) = relation.rights().expect("types and indexes are not left");
         match self.permits(user, owner, grants, wish) {
             true => Ok(()),
             false => Err(denied(relation.kind(), name)),

@@ -14,12 +14,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use halcyon_base::ids::{PartitionId, TableId};
+use halcyon_sql::enums::EnumId;
+use halcyon_sql::error::SqlError;
 use halcyon_txn::{Log, PartitionCell};
 use serde::{Deserialize, Serialize};
 
 use crate::materialized::{MaterializedView, ViewGuard};
 use crate::sequence::Position;
 use crate::table::OnCommit;
+use crate::user_type::{StoredType, UserType, registered, unregistered};
 use crate::{
     Catalog, Check, Column, ForeignKey, Grant, Ids, Index, Partitioning, Relation, Role, Schema,
     Sequence, SequenceOptions, Table, TableKind, View,
@@ -51,6 +54,8 @@ struct StoredSchema {
     tables: Vec<StoredTable>,
     views: Vec<View>,
     sequences: Vec<StoredSequence>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    types: Vec<StoredType>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -186,7 +191,7 @@ pub fn encode_change(before: &Catalog, after: &Catalog) -> Vec<u8> {
         let same = |name: &str, relation: &Relation| {
             old.and_then(|old| old.relations.get(name)).is_some_and(|old| is_same(old, relation))
         };
-        change.schemas.push(stored_schema(schema, |name, relation| !same(name, relation)));
+        change.schemas.push(stored_schema(after, schema, |name, relation| !same(name, relation)));
         let relations = old.iter().flat_map(|old| &old.relations);
         for (relation, was) in relations {
             let is_gone = !schema.relations.get(relation).is_some_and(is_stored);
@@ -213,6 +218,7 @@ fn is_same(old: &Relation, new: &Relation) -> bool {
         (Relation::Table(old), Relation::Table(new)) => Arc::ptr_eq(old, new),
         (Relation::View(old), Relation::View(new)) => Arc::ptr_eq(old, new),
         (Relation::Sequence(old), Relation::Sequence(new)) => Arc::ptr_eq(old, new),
+        (Relation::Type(old), Relation::Type(new)) => Arc::ptr_eq(old, new),
         _ => false,
     }
 }
@@ -229,7 +235,7 @@ pub fn encode(catalog: &Catalog) -> Vec<u8> {
         schemas: catalog
             .schemas
             .values()
-            .map(|schema| stored_schema(schema, |_, _| true))
+            .map(|schema| stored_schema(catalog, schema, |_, _| true))
             .collect(),
         settings: catalog.settings.clone(),
     };
@@ -256,8 +262,12 @@ fn require_format(what: &str, bytes: &[u8]) -> Result<(), String> {
     }
 }
 
-/// A schema with the relations that are `wanted`.
-fn stored_schema(schema: &Schema, wanted: impl Fn(&str, &Relation) -> bool) -> StoredSchema {
+/// A schema of the catalog with the relations that are `wanted`.
+fn stored_schema(
+    catalog: &Catalog,
+    schema: &Schema,
+    wanted: impl Fn(&str, &Relation) -> bool,
+) -> StoredSchema {
     let mut stored = StoredSchema {
         oid: schema.oid,
         name: schema.name.clone(),
@@ -267,11 +277,17 @@ fn stored_schema(schema: &Schema, wanted: impl Fn(&str, &Relation) -> bool) -> S
         tables: Vec::new(),
         views: Vec::new(),
         sequences: Vec::new(),
+        types: Vec::new(),
     };
     for (_, relation) in schema.relations.iter().filter(|(name, relation)| wanted(name, relation)) {
         match relation {
-            Relation::Table(table) => stored.tables.push(stored_table(table)),
-            Relation::View(view) => stored.views.push((**view).clone()),
+            Relation::Table(table) => stored.tables.push(stored_table(catalog, table)),
+            Relation::View(view) => {
+                let mut view = (**view).clone();
+                view.change_types(|ty| unregistered(ty, catalog));
+                stored.views.push(view);
+            }
+            Relation::Type(own) => stored.types.push(own.stored(catalog)),
             Relation::Sequence(sequence) => stored.sequences.push(stored_sequence(sequence)),
             // It is one of its table's.
             Relation::Index { .. } => {}
@@ -280,14 +296,16 @@ fn stored_schema(schema: &Schema, wanted: impl Fn(&str, &Relation) -> bool) -> S
     stored
 }
 
-fn stored_table(table: &Table) -> StoredTable {
+fn stored_table(catalog: &Catalog, table: &Table) -> StoredTable {
+    let mut table = table.clone();
+    table.change_types(|ty| unregistered(ty, catalog));
     StoredTable {
         id: table.id.0,
         name: table.name.clone(),
-        columns: table.columns.clone(),
+        columns: table.columns,
         partitioning: table.partitioning.clone(),
         partitions: table.cells.iter().map(|cell| cell.id.0).collect(),
-        indexes: table.indexes.clone(),
+        indexes: table.indexes,
         checks: table.checks.clone(),
         foreign_keys: table.foreign_keys.clone(),
         referenced_by: table.referenced_by.iter().map(|(id, key)| (id.0, key.clone())).collect(),
@@ -353,9 +371,9 @@ impl Stored {
 
     /// The catalog. `positions` overrule where sequences stand, `cell` finds the partitions.
     ///
-    /// Errors: those of `cell`.
-    pub fn restore<E>(
-        self,
+    /// Errors: those of `cell`; 54000 for more enumerations than a process has room for.
+    pub fn restore<E: From<SqlError>>(
+        mut self,
         positions: &BTreeMap<u32, i64>,
         log: Option<Arc<Log>>,
         mut cell: impl FnMut(PartitionId, &Table) -> Result<Arc<PartitionCell>, E>,
@@ -371,6 +389,16 @@ impl Stored {
         };
         let roles = self.roles.into_iter().map(|role| (role.name.clone(), Arc::new(role)));
         catalog.roles = roles.collect();
+        let mut enums = BTreeMap::new();
+        let types = self
+            .schemas
+            .iter_mut()
+            .flat_map(|schema| schema.types.drain(..).map(|own| (schema.name.clone(), own)));
+        let mut types: Vec<(String, StoredType)> = types.collect();
+        types.sort_by_key(|(_, own)| own.is_domain());
+        let types =
+            types.into_iter().map(|(schema, own)| UserType::restore(&schema, own, &mut enums));
+        let types = types.collect::<Result<Vec<UserType>, SqlError>>()?;
         for stored in self.schemas {
             let name = stored.name.clone();
             let schema = Schema {
@@ -383,14 +411,15 @@ impl Stored {
             };
             catalog.schemas.insert(name.clone(), Arc::new(schema));
             for table in stored.tables {
-                let table = restore_table(&name, table, &mut cell)?;
+                let table = restore_table(&name, table, &enums, &mut cell)?;
                 for index in &table.indexes {
                     let relation = Relation::Index { table: table.id, index: index.id };
                     catalog.put(&name, &index.name, relation);
                 }
                 catalog.put(&name, &table.name.clone(), Relation::Table(Arc::new(table)));
             }
-            for view in stored.views {
+            for mut view in stored.views {
+                view.change_types(|ty| registered(ty, &enums));
                 catalog.put(&name, &view.name.clone(), Relation::View(Arc::new(view)));
             }
             for sequence in stored.sequences {
@@ -400,6 +429,9 @@ impl Stored {
                 let relation_name = sequence.name.clone();
                 catalog.put(&name, &relation_name, Relation::Sequence(Arc::new(sequence)));
             }
+        }
+        for own in types {
+            catalog.put_type(own);
         }
         catalog.find_feeds();
         Ok(catalog)
@@ -411,6 +443,7 @@ impl StoredSchema {
         self.tables.retain(|table| table.name != name);
         self.views.retain(|view| view.name != name);
         self.sequences.retain(|sequence| sequence.name != name);
+        self.types.retain(|own| own.name != name);
     }
 
     /// Takes over what `new` has.
@@ -418,10 +451,12 @@ impl StoredSchema {
         let tables = new.tables.iter().map(|table| &table.name);
         let views = new.views.iter().map(|view| &view.name);
         let sequences = new.sequences.iter().map(|sequence| &sequence.name);
-        tables.chain(views).chain(sequences).for_each(|name| self.forget(name));
+        let types = new.types.iter().map(|own| &own.name);
+        tables.chain(views).chain(sequences).chain(types).for_each(|name| self.forget(name));
         self.tables.extend(new.tables);
         self.views.extend(new.views);
         self.sequences.extend(new.sequences);
+        self.types.extend(new.types);
         (self.oid, self.owner) = (new.oid, new.owner);
         (self.grants, self.comment) = (new.grants, new.comment);
     }
@@ -430,6 +465,7 @@ impl StoredSchema {
 fn restore_table<E>(
     schema: &str,
     stored: StoredTable,
+    enums: &BTreeMap<u32, EnumId>,
     cell: &mut impl FnMut(PartitionId, &Table) -> Result<Arc<PartitionCell>, E>,
 ) -> Result<Table, E> {
     let mut table = Table {
@@ -455,6 +491,7 @@ fn restore_table<E>(
         grants: stored.grants,
         comment: stored.comment,
     };
+    table.change_types(|ty| registered(ty, enums));
     table.refresh_arrow();
     for id in stored.partitions {
         let found = cell(PartitionId(id), &table)?;

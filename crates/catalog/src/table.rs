@@ -106,6 +106,9 @@ pub struct Column {
     /// Expression of GENERATED ALWAYS AS (…) STORED as SQL text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generated: Option<String>,
+    /// The domain that it is of, by its number in the catalog ([`crate::UserType::id`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub domain: Option<u32>,
     /// COMMENT ON COLUMN.
     pub comment: Option<String>,
 }
@@ -298,6 +301,7 @@ impl Column {
             default: None,
             identity: None,
             generated: None,
+            domain: None,
             comment: None,
         }
     }

@@ -17,7 +17,8 @@ use super::constraint::{
 use super::remove::{drop_foreign_key, needed_by};
 use super::sequence::Wish;
 use super::{
-    DdlContext, fold, index, names, parts, role, row_schema, sequence, table, temporary, view,
+    DdlContext, fold, index, names, parts, role, row_schema, sequence, table, temporary, user_type,
+    view,
 };
 use halcyon_catalog::{
     Deferral, Identity, Index, IndexConstraint, Partitioning, Relation, Sequence, Table, TableKind,
@@ -30,7 +31,6 @@ use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::{last, quote_ident};
 use halcyon_sql::parse::{parse_expr, parse_own_expr};
 use halcyon_sql::syntax::{MoveTo, RelationKind};
-use halcyon_sql::type_names::column_type;
 use halcyon_sql::types::SqlType;
 use halcyon_sql::values::ArrayWriter;
 
@@ -150,6 +150,7 @@ fn add_column(
     }
     fill_column(cx, &draft, at, ty, not_null)?;
     cx.catalog.put(&table.schema, &table.name, Relation::Table(draft.clone()));
+    user_type::verify_column(cx, &draft, at)?;
     add_column_constraints(cx, &draft, definition)?;
     view::refuse_if_broken(cx, &table.schema, &table.name, "add column")
 }
@@ -295,7 +296,7 @@ fn add_column_constraints(
     Ok(())
 }
 
-fn drop_column(
+pub(super) fn drop_column(
     cx: &mut DdlContext<'_>,
     table: &Arc<Table>,
     name: &str,
@@ -651,7 +652,7 @@ fn set_type(
     ty: &DataType,
     using: Option<&Expr>,
 ) -> Result<()> {
-    let to = column_type(ty)?;
+    let (to, domain) = cx.column_type(ty)?;
     let column = table.columns[at as usize].clone();
     let refuse = |message: String| Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
     if table.partition_column() == Some(at) {
@@ -696,6 +697,7 @@ fn set_type(
     };
     let mut draft = (**table).clone();
     draft.columns[at as usize].ty = to;
+    draft.columns[at as usize].domain = domain;
     draft.refresh_arrow();
     index::rebind(cx, &mut draft)?;
     if let Some(text) = &column.default {
@@ -739,6 +741,7 @@ fn set_type(
     for check in &draft.checks {
         verify_check(cx, &draft, check)?;
     }
+    user_type::verify_column(cx, &draft, at)?;
     view::refuse_if_broken(cx, &table.schema, &table.name, "alter type of a column")
 }
 
@@ -970,6 +973,10 @@ fn set_owner(
             Arc::make_mut(&mut sequence).owner = owner.to_owned();
             cx.catalog.put(schema, name, Relation::Sequence(sequence));
         }
+        Relation::Type(mut own) => {
+            Arc::make_mut(&mut own).owner = owner.to_owned();
+            cx.catalog.put(schema, name, Relation::Type(own));
+        }
         Relation::Index { .. } => {
             return Err(halcyon_catalog::wrong_kind(name, "table")
                 .hint("Change the ownership of the index's table instead."));
@@ -989,9 +996,21 @@ fn rename(
         return index::rename(cx, table, index, to);
     }
     cx.catalog.refuse_taken(schema, to)?;
-    let users = view::users_of(cx.catalog, schema, name);
-    view::refuse_if_used(&users, relation.kind(), name)?;
+    refuse_if_in_views(cx, schema, name, &relation)?;
     move_relation(cx, schema, name, relation, schema, to)
+}
+
+/// 2BP01 if the text of a view would name what has another name now. Views' texts follow types.
+fn refuse_if_in_views(
+    cx: &DdlContext<'_>,
+    schema: &str,
+    name: &str,
+    relation: &Relation,
+) -> Result<()> {
+    match relation {
+        Relation::Type(_) => Ok(()),
+        _ => view::refuse_if_used(&view::users_of(cx.catalog, schema, name), relation.kind(), name),
+    }
 }
 
 fn set_schema(
@@ -1006,8 +1025,7 @@ fn set_schema(
     }
     temporary::refuse_move(schema, to)?;
     let (to, _) = cx.place(&[to.to_owned(), name.to_owned()])?;
-    let users = view::users_of(cx.catalog, schema, name);
-    view::refuse_if_used(&users, relation.kind(), name)?;
+    refuse_if_in_views(cx, schema, name, &relation)?;
     cx.catalog.refuse_taken(&to, name)?;
     if let Relation::Table(table) = &relation {
         let sequences = sequence::of_table(cx, table, None);
@@ -1052,6 +1070,13 @@ fn move_relation(
             let owner = own.owned_by;
             follow_sequence(cx, (schema, name), (to_schema, to_name), owner);
             Relation::Sequence(sequence)
+        }
+        Relation::Type(mut own) => {
+            let changed = Arc::make_mut(&mut own);
+            (changed.schema, changed.name) = (to_schema.to_owned(), to_name.to_owned());
+            cx.catalog.put(to_schema, to_name, Relation::Type(own));
+            user_type::has_moved(cx, (schema, name), (to_schema, to_name));
+            return Ok(());
         }
         index @ Relation::Index { .. } => index,
     };

@@ -192,7 +192,7 @@ pub(super) fn add_check(
     while let Expr::Nested(inner) = condition {
         condition = inner;
     }
-    let expr = condition.to_string();
+    let expr = binder.stored_text(condition);
     check_condition(binder, &check.expr, &row_schema(table)?)?;
     let stem = match of_column.map(str::to_owned).or_else(|| only_column(&check.expr)) {
         Some(column) => format!("{}_{column}_check", table.name),

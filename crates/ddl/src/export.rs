@@ -1,6 +1,6 @@
 //! The catalog as SQL text: what EXPORT DATABASE writes beside the rows.
 //!
-//! Four scripts, to be run in this order. `schema.sql` makes schemas, sequences, tables with their
+//! Four scripts, to be run in this order. `schema.sql` makes schemas, types, sequences, tables with their
 //! keys, and views; `load.sql` copies the rows in; `finish.sql` has the statements that are best run over
 //! loaded tables, and those that other systems do not know: other indexes, foreign keys with actions, in a circle or to
 //! another schema, identities, where sequences stand, comments, streams and materialized views with
@@ -28,11 +28,12 @@ use halcyon_catalog::materialized::MaterializedView;
 use halcyon_catalog::{
     Action, Catalog, Deferral, DerivedKey, ForeignKey, Grant, Index, IndexColumn, IndexConstraint,
     PUBLIC, Partitioning, Privilege, Relation, Role, SCHEMAS, SUPERUSER, Schema, Sequence,
-    SequenceOptions, Table, TableKind, View,
+    SequenceOptions, Table, TableKind, TypeKind, UserType, View,
 };
 use halcyon_plan::stored_names::used_by;
 use halcyon_sql::identifier::quote_ident;
 use halcyon_sql::parse::parse_expr;
+use halcyon_sql::types::SqlType;
 
 /// Name of the script that makes everything.
 pub const SCHEMA: &str = "schema.sql";
@@ -282,7 +283,7 @@ fn create_materialized(table: &Table, view: &MaterializedView, line: &mut impl F
 // ----------------------------------------------------------------------------------- schema
 
 fn schema_script(catalog: &Catalog, order: &LoadOrder) -> String {
-    let mut text = "-- What EXPORT DATABASE found: schemas, sequences, tables, views.\n\
+    let mut text = "-- What EXPORT DATABASE found: schemas, types, sequences, tables, views.\n\
                     -- Run schema.sql, load.sql, finish.sql and rights.sql in this order, within \
                     this folder; IMPORT DATABASE does.\n\
                     -- DuckDB takes the first two.\n\n"
@@ -295,6 +296,7 @@ fn schema_script(catalog: &Catalog, order: &LoadOrder) -> String {
         let there = if schema.name == SCHEMAS[0] { "IF NOT EXISTS " } else { "" };
         line(format!("CREATE SCHEMA {there}{}", ident(&schema.name)));
     }
+    types(catalog).filter_map(create_enum).for_each(&mut line);
     let identities = identities(catalog);
     for sequence in sequences(catalog) {
         if !identities.contains(&(sequence.schema.clone(), sequence.name.clone())) {
@@ -302,6 +304,7 @@ fn schema_script(catalog: &Catalog, order: &LoadOrder) -> String {
             line(format!("CREATE SEQUENCE {name} {}", sequence_options(&sequence.options)));
         }
     }
+    types(catalog).filter_map(|own| create_domain(catalog, own)).for_each(&mut line);
     for table in &order.tables {
         line(create_table(catalog, order, table));
     }
@@ -311,6 +314,51 @@ fn schema_script(catalog: &Catalog, order: &LoadOrder) -> String {
         }
     }
     text
+}
+
+/// Types of users in the order of their schemas and names.
+fn types(catalog: &Catalog) -> impl Iterator<Item = &UserType> {
+    relations(catalog).filter_map(|relation| match relation {
+        Relation::Type(own) => Some(own.as_ref()),
+        _ => None,
+    })
+}
+
+/// CREATE TYPE; `None` for a domain.
+fn create_enum(own: &UserType) -> Option<String> {
+    let TypeKind::Enum { labels, .. } = &own.kind else { return None };
+    let labels: Vec<String> = labels.iter().map(|label| quoted(&label.text)).collect();
+    let name = qualified(&own.schema, &own.name);
+    Some(format!("CREATE TYPE {name} AS ENUM ({})", labels.join(", ")))
+}
+
+/// CREATE DOMAIN; `None` for an enumeration.
+fn create_domain(catalog: &Catalog, own: &UserType) -> Option<String> {
+    let domain = own.domain()?;
+    let base = type_name(catalog, domain.base, None);
+    let mut text = format!("CREATE DOMAIN {} AS {base}", qualified(&own.schema, &own.name));
+    if let Some(default) = &domain.default {
+        let _ = write!(text, " DEFAULT {default}");
+    }
+    if domain.not_null {
+        text.push_str(" NOT NULL");
+    }
+    for check in &domain.checks {
+        let _ = write!(text, " CONSTRAINT {} CHECK ({})", ident(&check.name), check.expr);
+    }
+    Some(text)
+}
+
+/// The type of a column, under any search path. `domain`: the number of the domain that the column is of.
+fn type_name(catalog: &Catalog, ty: SqlType, domain: Option<u32>) -> String {
+    let domain = domain.and_then(|domain| catalog.type_numbered(domain));
+    if let Some(domain) = domain {
+        return qualified(&domain.schema, &domain.name);
+    }
+    let Some(enumeration) = ty.enumeration() else { return ty.to_string() };
+    let definition = enumeration.definition();
+    let brackets = if matches!(ty, SqlType::Array(_)) { "[]" } else { "" };
+    format!("{}{brackets}", qualified(&definition.schema, &definition.name))
 }
 
 /// Options in the order that the SQL parser wants them in.
@@ -323,7 +371,8 @@ fn sequence_options(options: &SequenceOptions) -> String {
 fn create_table(catalog: &Catalog, order: &LoadOrder, table: &Table) -> String {
     let mut parts = Vec::new();
     for column in &table.columns {
-        let mut part = format!("{} {}", ident(&column.name), column.ty);
+        let ty = type_name(catalog, column.ty, column.domain);
+        let mut part = format!("{} {ty}", ident(&column.name));
         if let Some(default) = &column.default {
             let _ = write!(part, " DEFAULT {}", with_schemas(catalog, table, default));
         }
@@ -614,6 +663,10 @@ fn comments(catalog: &Catalog, line: &mut impl FnMut(String)) {
                 let name = qualified(&sequence.schema, &sequence.name);
                 note("SEQUENCE", name, &sequence.comment);
             }
+            Relation::Type(own) => {
+                let kind = own.kind_name().to_uppercase();
+                note(&kind, qualified(&own.schema, &own.name), &own.comment);
+            }
             Relation::Index { .. } => {}
         }
     }
@@ -665,7 +718,12 @@ fn rights_script(catalog: &Catalog) -> String {
                 let name = qualified(&view.schema, &view.name);
                 rights("TABLE", &name, (&view.owner, SUPERUSER), &view.grants, &mut line);
             }
-            Relation::Sequence(_) | Relation::Index { .. } => {}
+            Relation::Type(own) if own.owner != SUPERUSER => {
+                let (kind, name) =
+                    (own.kind_name().to_uppercase(), qualified(&own.schema, &own.name));
+                line(format!("ALTER {kind} {name} OWNER TO {}", ident(&own.owner)));
+            }
+            Relation::Sequence(_) | Relation::Type(_) | Relation::Index { .. } => {}
         }
     }
     // After the tables: a sequence that belongs to one got its owner with it.

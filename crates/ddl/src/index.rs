@@ -116,8 +116,9 @@ impl Key {
         let normal = |expr: &Expr| without_table(bare(expr).clone(), table);
         let exprs: Vec<Expr> = create.columns.iter().map(|key| normal(&key.column.expr)).collect();
         let predicate = create.predicate.as_ref().map(normal);
+        let binder = cx.binder();
         let bound = halcyon_derived::bind(
-            &cx.binder(),
+            &binder,
             table,
             &exprs.iter().collect::<Vec<_>>(),
             predicate.as_ref(),
@@ -126,7 +127,7 @@ impl Key {
             let descending = key.column.options.asc == Some(false);
             let (text, stands_alone) = match expr {
                 Expr::Identifier(name) => (quote_ident(&fold(name)), true),
-                expr => (expr.to_string(), matches!(expr, Expr::Function(_))),
+                expr => (binder.stored_text(expr), matches!(expr, Expr::Function(_))),
             };
             DerivedKey {
                 expr: text,
@@ -138,7 +139,7 @@ impl Key {
         });
         Ok(Key::Derived(Derived {
             keys: keys.collect(),
-            predicate: predicate.map(|predicate| predicate.to_string()),
+            predicate: predicate.map(|predicate| binder.stored_text(&predicate)),
             bound: Some(bound.derivation),
         }))
     }

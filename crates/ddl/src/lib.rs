@@ -20,6 +20,7 @@ mod alter;
 mod constraint;
 pub mod export;
 mod index;
+mod labels;
 mod materialized;
 mod names;
 mod own;
@@ -29,6 +30,7 @@ mod sequence;
 mod table;
 mod temporary;
 mod truncate;
+mod user_type;
 mod view;
 pub mod views;
 
@@ -208,6 +210,7 @@ impl DdlContext<'_> {
             Relation::Table(table) => (&table.owner, table.kind.name()),
             Relation::View(view) => (&view.owner, "view"),
             Relation::Sequence(sequence) => (&sequence.owner, "sequence"),
+            Relation::Type(own) => (&own.owner, own.kind_name()),
             Relation::Index { table, .. } => (&self.catalog.table(*table).owner, "index"),
         };
         self.catalog.require_owner(self.user(), owner, kind, found.name)?;
@@ -422,6 +425,10 @@ fn comment_relation(
         Relation::Sequence(mut sequence) => {
             Arc::make_mut(&mut sequence).comment = comment;
             catalog.put(schema, name, Relation::Sequence(sequence));
+        }
+        Relation::Type(mut own) => {
+            Arc::make_mut(&mut own).comment = comment;
+            catalog.put(schema, name, Relation::Type(own));
         }
         Relation::Index { table, index } => catalog.change_table(table, |table| {
             let found = table.indexes.iter_mut().find(|own| own.id == index);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::DdlContext;
+use super::{DdlContext, user_type};
 use halcyon_catalog::temporary::is_temporary;
 use halcyon_catalog::{Relation, SCHEMAS};
 use halcyon_sql::error::{Result, SqlError, SqlState};
@@ -39,6 +39,7 @@ pub(super) fn rename_schema(cx: &mut DdlContext<'_>, from: &str, to: &str) -> Re
     let mut schema = cx.catalog.schemas.remove(from).expect("the caller has found it");
     let own = Arc::make_mut(&mut schema);
     own.name = to.to_owned();
+    let mut types = Vec::new();
     for relation in own.relations.values_mut() {
         match relation {
             Relation::Table(table) => {
@@ -48,10 +49,19 @@ pub(super) fn rename_schema(cx: &mut DdlContext<'_>, from: &str, to: &str) -> Re
             }
             Relation::View(view) => Arc::make_mut(view).schema = to.to_owned(),
             Relation::Sequence(sequence) => Arc::make_mut(sequence).schema = to.to_owned(),
+            Relation::Type(own) => {
+                let moved = Arc::make_mut(own);
+                moved.schema = to.to_owned();
+                types.push(moved.name.clone());
+                cx.catalog.types.insert(moved.id, Arc::clone(own));
+            }
             Relation::Index { .. } => {}
         }
     }
     cx.catalog.schemas.insert(to.to_owned(), schema);
+    for name in &types {
+        user_type::has_moved(cx, (from, name), (to, name));
+    }
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! Carries out the definitions that the SQL parser has no tree for ([`DdlStatement`]).
 
 use super::sequence::Wish;
-use super::{DdlContext, Done, alter, materialized, role, sequence};
+use super::{DdlContext, Done, alter, materialized, role, sequence, user_type};
 use halcyon_sql::error::Result;
 use halcyon_sql::identifier::{fold, parts};
 use halcyon_sql::syntax::DdlStatement;
@@ -40,6 +40,7 @@ pub(super) fn run(statement: &DdlStatement, cx: &mut DdlContext<'_>) -> Result<D
                 sequence::alter(cx, &name, &Wish::of(options)?, owned_by.as_deref())?;
             }
         }
+        DdlStatement::Type(statement) => user_type::run(cx, statement)?,
         DdlStatement::Move { kind, name, if_exists, to } => {
             let name = parts(name)?;
             if !is_missing(cx, &name, *if_exists) {

@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::ast::{ObjectName, ObjectType};
 use halcyon_base::ids::TableId;
 
 use super::constraint::unmirror;
-use super::{DdlContext, index, materialized, names, parts, role, sequence, view};
+use super::{DdlContext, index, materialized, names, parts, role, sequence, user_type, view};
 use halcyon_catalog::{Catalog, Found, OnCommit, Relation, SCHEMAS, Table};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::last;
@@ -167,6 +167,10 @@ pub(super) fn drop_relations(
                 }
                 refuse_identity(cx.catalog, sequence)?;
             }
+            Relation::Type(own) => {
+                let own = own.clone();
+                user_type::refuse_used(cx, &own, &all, cascade)?;
+            }
             Relation::View(_) => {}
         }
     }
@@ -195,7 +199,7 @@ fn refuse_guarded(
     Ok(())
 }
 
-fn depends(on: &str, what: &str) -> SqlError {
+pub(super) fn depends(on: &str, what: &str) -> SqlError {
     SqlError::new(
         SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
         format!("cannot drop {on} because other objects depend on it"),
@@ -315,7 +319,7 @@ fn drop_one(cx: &mut DdlContext<'_>, schema: &str, name: &str) -> Result<()> {
             let own = table.index(index).expect("a named index is its table's").clone();
             index::detach(cx, &table, &own)?;
         }
-        Relation::View(_) | Relation::Sequence(_) => {
+        Relation::View(_) | Relation::Sequence(_) | Relation::Type(_) => {
             cx.catalog.remove(schema, name);
         }
     }

@@ -352,6 +352,10 @@ fn change_rights(
             change(&mut own.owner, &mut own.grants);
             Relation::Sequence(sequence)
         }
+        Relation::Type(mut own) => {
+            change(&mut Arc::make_mut(&mut own).owner, &mut Vec::new());
+            Relation::Type(own)
+        }
         index @ Relation::Index { .. } => index,
     };
     catalog.put(schema, name, changed);
@@ -597,7 +601,9 @@ fn change(
             Relation::Table(table) => (&table.owner, &table.grants),
             Relation::View(view) => (&view.owner, &view.grants),
             Relation::Sequence(sequence) => (&sequence.owner, &sequence.grants),
-            Relation::Index { .. } => return Err(halcyon_catalog::wrong_kind(&name, "table")),
+            Relation::Type(_) | Relation::Index { .. } => {
+                return Err(halcyon_catalog::wrong_kind(&name, "table"));
+            }
         };
         require_grantor(cx, owner, grants, &privileges, relation.kind(), &name)?;
         change_rights(cx.catalog, &schema, &name, relation, |_, grants| {

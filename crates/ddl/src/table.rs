@@ -28,7 +28,7 @@ use halcyon_sql::coerce::assignable;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::last;
 use halcyon_sql::parse::parse_expr;
-use halcyon_sql::type_names::{column_type, serial};
+use halcyon_sql::type_names::serial;
 use halcyon_sql::types::SqlType;
 use halcyon_sql::values::sql_type_of;
 
@@ -140,11 +140,13 @@ pub(super) fn define_column(
         return Err(SqlError::new(SqlState::NAME_TOO_LONG, "a column's name is too long"));
     }
     let serial = serial(&definition.data_type);
-    let ty = match serial {
-        Some(ty) => ty,
-        None => column_type(&definition.data_type)?,
+    let (ty, domain);
+    match serial {
+        Some(integer) => (ty, domain) = (integer, None),
+        None => (ty, domain) = cx.column_type(&definition.data_type)?,
     };
     let mut column = Column::new(name, ty);
+    column.domain = domain;
     let at = (table.id, table.columns.len() as u16);
     if serial.is_some() {
         let name = new_sequence(cx, table, &column.name, &Wish::default(), ty, at, sequences)?;
@@ -176,7 +178,7 @@ pub(super) fn define_column(
                 if let Some(expr) = generation_expr {
                     // Bound once all columns are there.
                     let expr = index::without_table(index::bare(expr).clone(), table);
-                    column.generated = Some(expr.to_string());
+                    column.generated = Some(cx.binder().stored_text(&expr));
                     continue;
                 }
                 let wish = Wish::from_ast(None, sequence_options.as_deref().unwrap_or(&[]))?;
@@ -252,7 +254,7 @@ pub(super) fn check_generated(binder: &Binder<'_>, table: &Table, at: usize) -> 
     }
 }
 
-fn refuse_collation(collation: &ast::ObjectName) -> Result<()> {
+pub(super) fn refuse_collation(collation: &ast::ObjectName) -> Result<()> {
     match last(collation)?.as_str() {
         "C" | "POSIX" | "default" | "ucs_basic" => Ok(()),
         other => Err(SqlError::unsupported(format!("collation \"{other}\""))
@@ -265,10 +267,11 @@ pub(super) fn default(cx: &DdlContext<'_>, expr: &Expr, column: &Column) -> Resu
     if let Expr::Value(value) = expr
         && value.value == ast::Value::Null
     {
-        return Ok(None);
+        // That of a domain would hold otherwise.
+        return Ok(column.domain.map(|_| "NULL".to_owned()));
     }
     check_default(&cx.binder(), expr, &column.name, column.ty)?;
-    Ok(Some(expr.to_string()))
+    Ok(Some(cx.binder().stored_text(expr)))
 }
 
 /// Makes the sequence of a SERIAL or identity column and returns its name.

@@ -26,6 +26,8 @@ pub enum Encoding {
     Date,
     /// Timestamps as microseconds since 1970-01-01, in local time or UTC as the type says.
     TimestampMicros,
+    /// Labels of an enumeration as their position, which is what columns of labels hold.
+    Label,
     /// Strings as the number that the view's dictionary gives them.
     Text,
 }
@@ -44,6 +46,8 @@ impl Encoding {
             DataType::Float32 | DataType::Float64 => Encoding::Float,
             DataType::Date32 => Encoding::Date,
             DataType::Timestamp(TimeUnit::Microsecond, _) => Encoding::TimestampMicros,
+            // No other type counts seconds.
+            DataType::Timestamp(TimeUnit::Second, Some(_)) => Encoding::Label,
             DataType::Utf8 | DataType::Utf8View => Encoding::Text,
             // The only value is NULL, so any encoding serves.
             DataType::Null => Encoding::Int,

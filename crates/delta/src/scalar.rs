@@ -525,6 +525,7 @@ pub(crate) fn literal(value: &ScalarValue) -> Result<Expr> {
         ScalarValue::Decimal128(Some(value), ..) => decimal(*value),
         ScalarValue::Date32(Some(value)) => Expr::Int((*value).into()),
         ScalarValue::TimestampMicrosecond(Some(value), _) => Expr::Int(*value),
+        ScalarValue::TimestampSecond(Some(position), _) => Expr::Int(*position),
         ScalarValue::Utf8(Some(text)) | ScalarValue::Utf8View(Some(text)) => {
             Expr::Text(text.clone())
         }
@@ -726,7 +727,11 @@ fn kept_within(value: Expr, ty: &DataType, bounds: Option<(i128, i128)>) -> Expr
 /// A value of one SQL type, converted to another.
 pub(crate) fn convert(value: Expr, from: &DataType, to: &DataType) -> Result<Expr> {
     use Encoding as E;
-    let refused = || Unsupported::new(format!("a cast from {from} to {to}"));
+    let shown = |ty: &DataType| match Encoding::of(ty) {
+        Ok(E::Label) => "an enumeration".to_owned(),
+        _ => ty.to_string(),
+    };
+    let refused = || Unsupported::new(format!("a cast from {} to {}", shown(from), shown(to)));
     if from.is_null() {
         return Ok(Expr::Null(Encoding::of(to)?.ty()));
     }

@@ -12,6 +12,7 @@ use halcyon_catalog::session_vars::SessionVars;
 use halcyon_plan::bind::Binder;
 use halcyon_plan::execution::belongs_to_execution;
 use halcyon_sql::diagnose::sql_error;
+use halcyon_sql::enums::is_label;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 
 /// Where an immutable expression stands, for its errors.
@@ -100,7 +101,7 @@ fn refusal(part: &Expr, schema: &DFSchema, place: Place) -> Option<SqlError> {
         Expr::ScalarFunction(call) if call.name() == "pg_cast" => {
             let [of] = &call.args[..] else { return None };
             let to = part.get_type(schema).ok()?;
-            reads_clock(of, &to, schema).then(|| place.not_immutable())
+            is_stable(of, &to, schema).then(|| place.not_immutable())
         }
         Expr::ScalarFunction(call) => {
             let is_immutable = call.func.signature().volatility == Volatility::Immutable
@@ -108,7 +109,7 @@ fn refusal(part: &Expr, schema: &DFSchema, place: Place) -> Option<SqlError> {
             (!is_immutable).then(|| place.not_immutable())
         }
         Expr::Cast(cast) => {
-            reads_clock(&cast.expr, cast.field.data_type(), schema).then(|| place.not_immutable())
+            is_stable(&cast.expr, cast.field.data_type(), schema).then(|| place.not_immutable())
         }
         Expr::AggregateFunction(_) => Some(SqlError::new(
             SqlState::GROUPING_ERROR,
@@ -130,10 +131,13 @@ fn refusal(part: &Expr, schema: &DFSchema, place: Place) -> Option<SqlError> {
     }
 }
 
-/// Whether a conversion may have to know the present, because a text may name it: `now`, `today`.
-fn reads_clock(of: &Expr, to: &DataType, schema: &DFSchema) -> bool {
-    let is_text = of.get_type(schema).is_ok_and(|from| is_text(&from));
-    is_text && is_temporal(to) && !matches!(of, Expr::Literal(..))
+/// Whether a conversion may have to know the present, because a text may name it: `now`, `today`; or how labels
+/// are called, which ALTER TYPE changes.
+fn is_stable(of: &Expr, to: &DataType, schema: &DFSchema) -> bool {
+    let Ok(from) = of.get_type(schema) else { return false };
+    let is_constant = matches!(of, Expr::Literal(..));
+    is_text(&from) && (is_temporal(to) || is_label(to)) && !is_constant
+        || is_label(&from) && !is_label(to)
 }
 
 fn is_text(ty: &DataType) -> bool {

@@ -13,7 +13,7 @@ mod table_row;
 
 use std::any::Any;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion::common::DFSchema;
@@ -21,14 +21,13 @@ use datafusion::logical_expr::{Expr, ExprSchemable};
 use datafusion::sql::sqlparser::ast::Expr as Ast;
 use halcyon_base::IndexId;
 use halcyon_store::{ColumnDef, Derivation, DeriveKey, Schema, Type, Value, ValueRef};
-use halcyon_txn::CancelToken;
 use smallvec::SmallVec;
 
 use halcyon_catalog::session_vars::SessionVars;
 use halcyon_catalog::{Catalog, Derived, Index, Table};
 use halcyon_plan::bind::Binder;
 use halcyon_plan::engine::DataFusion;
-use halcyon_plan::env::{Clock, Env};
+pub use halcyon_plan::env::without_session;
 use halcyon_plan::scalar::{Arena, Columns, Ir, Program, conjuncts, lower};
 use halcyon_sql::diagnose::sql_error;
 use halcyon_sql::error::{Result, SqlError, SqlState};
@@ -296,13 +295,4 @@ impl fmt::Debug for DerivedIndex {
 /// The type of a key's value as the index stores it.
 pub fn key_type(ir: &Ir) -> Type {
     ir.ty().expect("keys have types")
-}
-
-/// Evaluates what no session has a part in.
-pub fn without_session<R>(evaluate: impl FnOnce(&Env<'_>) -> R) -> R {
-    static NOBODY: OnceLock<(Arc<Catalog>, SessionVars, CancelToken)> = OnceLock::new();
-    let (catalog, session, cancel) = NOBODY.get_or_init(|| {
-        (Arc::new(Catalog::default()), SessionVars::of_engine(), CancelToken::new())
-    });
-    evaluate(&Env { catalog, params: &[], session, clock: Clock::default(), cancel })
 }

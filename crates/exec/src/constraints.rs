@@ -14,6 +14,7 @@ use halcyon_store::{KeyBuf, Partition, Value, ValueRef};
 use halcyon_catalog::{Check, DerivedKey, ForeignKey, Index, Table, partition_of};
 use halcyon_derived::row_schema;
 use halcyon_plan::bind::Binder;
+use halcyon_plan::domains::{self, Condition};
 use halcyon_plan::env::Env;
 use halcyon_plan::scalar::Program;
 use halcyon_sql::coerce::{self, Arena, TimeZone};
@@ -28,6 +29,56 @@ pub fn compile_check(binder: &Binder<'_>, table: &Table, check: &Check) -> Resul
     let schema = row_schema(table)?;
     let expr = binder.expr(&parse_expr(&check.expr)?, &schema)?;
     Program::compile(&expr, &schema)
+}
+
+/// A condition on the rows of a table: a CHECK, or what the domain of a column asks for.
+pub struct RowCondition {
+    check: Check,
+    program: Program,
+    domain: Option<Condition>,
+}
+
+impl RowCondition {
+    /// The conditions on the rows of a table in which columns of these take part.
+    pub fn all(
+        binder: &Binder<'_>,
+        table: &Table,
+        touched: &dyn Fn(&u16) -> bool,
+    ) -> Result<Vec<RowCondition>> {
+        let mut conditions = Vec::new();
+        for check in &table.checks {
+            let mentioned = columns_of_check(table, check);
+            if mentioned.is_empty() || mentioned.iter().any(touched) {
+                let (check, program) = (check.clone(), compile_check(binder, table, check)?);
+                conditions.push(RowCondition { check, program, domain: None });
+            }
+        }
+        for (at, column) in table.columns.iter().enumerate() {
+            let own = column.domain.filter(|_| touched(&(at as u16)));
+            let Some(own) = own.and_then(|id| binder.catalog.type_numbered(id)) else { continue };
+            for condition in domains::conditions(own, column) {
+                let program = compile_check(binder, table, &condition.check)?;
+                let check = condition.check.clone();
+                conditions.push(RowCondition { check, program, domain: Some(condition) });
+            }
+        }
+        Ok(conditions)
+    }
+
+    /// Looks at a row. Errors: 23514, 23502, those of the condition.
+    pub fn verify(
+        &self,
+        table: &Table,
+        row: &[ValueRef<'_>],
+        env: &Env<'_>,
+        arena: &Arena,
+    ) -> Result<()> {
+        match (holds(&self.program, row, env, arena)?, &self.domain) {
+            (true, _) => Ok(()),
+            (false, Some(condition)) => Err(domains::violation(condition)),
+            (false, None) => Err(check_violation(table, &self.check, row)),
+        }
+    }
 }
 
 /// Whether a row satisfies a CHECK: it is not false; NULL passes.

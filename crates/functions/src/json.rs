@@ -129,6 +129,7 @@ fn put_value(value: ValueRef<'_>, ty: halcyon_sql::types::SqlType, out: &mut Str
     use halcyon_sql::types::SqlType;
     let mut text = coerce::to_text(value, ty, &TimeZone::UTC);
     match value {
+        _ if matches!(ty, SqlType::Enum(_)) => quoted(&text, out),
         ValueRef::Bool(value) => out.push_str(if value { "true" } else { "false" }),
         ValueRef::Int16(_) | ValueRef::Int32(_) | ValueRef::Int64(_) | ValueRef::Decimal(_) => {
             out.push_str(&text);

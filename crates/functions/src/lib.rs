@@ -14,6 +14,7 @@ mod array_parts;
 mod array_positions;
 mod chr;
 mod encode;
+pub mod enumerations;
 mod format;
 mod growing_text;
 mod json;

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use halcyon_catalog::{Deferral, Relation, wrong_kind};
+use halcyon_plan::user_types::settle_type;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::parse::ast::DataType;
 use halcyon_sql::syntax::{Discarded, UpkeepVerb};
@@ -194,8 +195,14 @@ impl Session {
                 format!("prepared statement \"{name}\" already exists"),
             ));
         }
-        let types: Vec<_> =
-            types.iter().map(|ty| cast_type(ty).map(Some)).collect::<Result<_>>()?;
+        let path: Vec<String> = self.vars.search_path.clone();
+        let named = |ty: &DataType| {
+            let mut ty = ty.clone();
+            let find = |name: &[String]| self.catalog.user_type(name, &path).cloned();
+            settle_type(&mut ty, &find)?;
+            cast_type(&ty).map(Some)
+        };
+        let types: Vec<_> = types.iter().map(named).collect::<Result<_>>()?;
         let statement = self.prepare_typed(text, &types)?;
         statement.fix_columns();
         self.named.insert(name.to_owned(), statement);

@@ -152,11 +152,11 @@ pub(crate) fn execute(
     }
 }
 
-/// Puts rows of a result into a row set as programs read them: documents and arrays as their texts.
+/// Puts rows of a result into a row set as programs read them: documents, arrays and labels as their texts.
 struct Shown<'a> {
     rows: &'a mut RowSet,
     columns: &'a [ResultColumn],
-    /// Whether a column holds documents or arrays.
+    /// Whether a column holds any of these.
     has_texts: bool,
 }
 
@@ -178,7 +178,7 @@ impl RowSink for Shown<'_> {
         let arena = Arena::new();
         let pairs = values.iter().zip(self.columns);
         self.rows.push_row(pairs.map(|(value, column)| match (value, column.ty) {
-            (ValueRef::Bytes(_), Some(ty)) if ty.is_shown_as_text() => {
+            (ValueRef::Bytes(_) | ValueRef::Int64(_), Some(ty)) if ty.is_shown_as_text() => {
                 ValueRef::Text(arena.alloc_str(&to_text(*value, ty, &TimeZone::UTC)))
             }
             (value, _) => *value,

@@ -18,6 +18,7 @@ use halcyon_sql::coerce::{self, TimeZone};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::rows::{ResultColumn, RowSet};
 use halcyon_sql::types::SqlType;
+use halcyon_sql::values::sql_type_of_arrow;
 use halcyon_store::{Interval, Value, ValueRef};
 
 use crate::activity::ResultWatch;
@@ -384,7 +385,7 @@ fn to_sql_type(array: &ArrayRef, column: &ResultColumn) -> Result<ArrayRef> {
         Some(SqlType::Jsonb) if *array.data_type() == DataType::LargeBinary => {
             Ok(documents_as_text(array.as_binary()))
         }
-        Some(SqlType::Array(_)) => as_text(array).map_err(arrow_error),
+        Some(SqlType::Array(_) | SqlType::Enum(_)) => as_text(array).map_err(arrow_error),
         Some(ty) if *array.data_type() == ty.shown_arrow() => Ok(array.clone()),
         Some(ty) => cast(array, &ty.shown_arrow()).map_err(arrow_error),
         None => as_text(array).map_err(arrow_error),
@@ -405,10 +406,11 @@ fn documents_as_text(documents: &LargeBinaryArray) -> ArrayRef {
     Arc::new(builder.finish())
 }
 
-/// Any array as text; lists and structs in PostgreSQL's notation.
+/// Any array as text; lists and structs in PostgreSQL's notation, labels as they are.
 fn as_text(array: &ArrayRef) -> Result<ArrayRef, arrow::error::ArrowError> {
     let mut builder = StringViewBuilder::with_capacity(array.len());
-    if is_nested(array.data_type()) {
+    let is_label = matches!(sql_type_of_arrow(array.data_type()), Some(SqlType::Enum(_)));
+    if is_label || is_nested(array.data_type()) {
         let (zone, mut text) = (TimeZone::default(), String::new());
         for row in 0..array.len() {
             text.clear();
@@ -532,7 +534,8 @@ fn array_of<'a>(ty: SqlType, values: impl Iterator<Item = ValueRef<'a>>) -> Arra
         | SqlType::Text
         | SqlType::Json
         | SqlType::Jsonb
-        | SqlType::Array(_) => {
+        | SqlType::Array(_)
+        | SqlType::Enum(_) => {
             let mut builder = StringViewBuilder::new();
             for value in values {
                 builder.append_option(match value {

@@ -113,6 +113,7 @@ impl Shared {
     /// Publishes `catalog` for all sessions. The caller holds `ddl` exclusively.
     pub fn publish(&self, catalog: Arc<Catalog>) {
         let version = catalog.version;
+        catalog.publish_types(&self.catalog.load());
         let before = self.catalog.swap(catalog);
         assert_eq!(before.version, self.version(), "nobody else publishes meanwhile");
         assert!(before.version < version, "no catalog's version comes again");

@@ -162,6 +162,9 @@ impl Block {
         self.work.tx.rollback_to(savepoint.at);
         self.work.tx.end_statement();
         self.work.catalog = savepoint.catalog.clone();
+        if let Some(catalog) = &self.work.catalog {
+            catalog.register_own_types();
+        }
         self.deferrals = savepoint.deferrals.clone();
         self.roles = savepoint.roles.clone();
         Ok(ReturnTo { wishes: savepoint.wishes, role: savepoint.role.clone() })

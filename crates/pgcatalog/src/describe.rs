@@ -259,7 +259,20 @@ pub(crate) fn type_length(oid: u32) -> i16 {
     }
 }
 
-/// SQL's spelling of a type of `pg_type`; `modifier` is −1 or absent if none was given.
+/// `pg_attribute.attlen` of a column's type.
+pub(crate) fn type_length_of(ty: SqlType) -> i16 {
+    match ty {
+        SqlType::Enum(_) => 4,
+        other => type_length(other.oid()),
+    }
+}
+
+/// The condition of a domain as PostgreSQL shows it: `VALUE` in capitals.
+pub(crate) fn value_in_capitals(text: &str) -> String {
+    halcyon_plan::domains::with_value(text, &ast::Ident::new("VALUE"))
+}
+
+/// SQL's spelling of a type of `pg_type` that is the same in every database; `modifier` is −1 or absent if none was given.
 pub(crate) fn format_type(oid: u32, modifier: Option<i32>) -> Option<String> {
     let given = modifier.filter(|m| *m >= 0);
     let sized = |name: &str| match given {

@@ -26,6 +26,7 @@ mod system_tables;
 mod table;
 #[cfg(test)]
 mod tests;
+mod user_types;
 mod view;
 
 use std::sync::{Arc, OnceLock};
@@ -314,7 +315,10 @@ pub fn provider(
     Some(match &system_tables::named(schema, name)?.system {
         System::Written(def) => table::provider(def, context),
         System::View(view) => table::provider(&view.def, context),
-        System::Fixed(table) => table.provider(),
+        System::Fixed(table) if name == "pg_type" => {
+            table.provider(Some(user_types::rows(context, &table.schema)))
+        }
+        System::Fixed(table) => table.provider(None),
     })
 }
 

@@ -15,7 +15,8 @@ use super::statics::{Fixed, PG_CATALOG};
 use super::table::Def;
 use super::view::View as SystemView;
 use halcyon_catalog::{
-    Catalog, Check, ForeignKey, Grant, Index, Relation, Schema, Sequence, Table, TableKind, View,
+    Catalog, Check, ForeignKey, Grant, Index, Relation, Schema, Sequence, Table, TableKind,
+    UserType, View,
 };
 
 /// The database has one id: there is one database.
@@ -185,6 +186,7 @@ impl Objects {
             Relation::Sequence(sequence) => {
                 (sequence.oid, sequence.owner.clone(), What::Sequence(Arc::clone(sequence)))
             }
+            Relation::Type(_) => return,
             Relation::Index { table, index } => {
                 let table = catalog.tables.get(table).expect("an index stands with its table");
                 let Some(found) = table.indexes.iter().find(|i| i.id == *index) else { return };
@@ -236,8 +238,12 @@ pub(crate) fn role_oid(catalog: &Catalog, name: &str) -> u32 {
 /// A name that is stable across versions for what has no id of its own. 30 bits, never 0, above
 /// every id that the catalog hands out.
 fn hashed(table: &Table, kind: &str, name: &str) -> u32 {
+    hash_of(table.id.0, kind, name)
+}
+
+fn hash_of(owner: u32, kind: &str, name: &str) -> u32 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    let bytes = table.id.0.to_le_bytes();
+    let bytes = owner.to_le_bytes();
     for byte in bytes.iter().chain(kind.as_bytes()).chain(b"\0").chain(name.as_bytes()) {
         hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     }
@@ -247,6 +253,16 @@ fn hashed(table: &Table, kind: &str, name: &str) -> u32 {
 /// Id of a CHECK constraint.
 pub(crate) fn check_oid(table: &Table, check: &Check) -> u32 {
     hashed(table, "check", &check.name)
+}
+
+/// Id of a CHECK of a domain.
+pub(crate) fn domain_check_oid(domain: &UserType, check: &Check) -> u32 {
+    hash_of(domain.id, "domain check", &check.name)
+}
+
+/// Id of a label of an enumeration.
+pub(crate) fn label_oid(enumeration: &UserType, label: &str) -> u32 {
+    hash_of(enumeration.id, "label", label)
 }
 
 /// Id of a FOREIGN KEY constraint.

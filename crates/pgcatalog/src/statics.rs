@@ -180,9 +180,9 @@ impl Fixed {
         Fixed { schema, rows }
     }
 
-    /// The table as DataFusion reads it.
-    pub(crate) fn provider(&self) -> Arc<dyn TableProvider> {
-        let rows = vec![self.rows.to_vec()];
+    /// The table as DataFusion reads it, with more rows.
+    pub(crate) fn provider(&self, more: Option<RecordBatch>) -> Arc<dyn TableProvider> {
+        let rows = vec![self.rows.iter().cloned().chain(more).collect()];
         let table = MemTable::try_new(Arc::clone(&self.schema), rows);
         Arc::new(table.expect("batches have the schema"))
     }
@@ -226,6 +226,14 @@ fn types() -> &'static HashMap<u32, TypeRow> {
             }
         }
         types
+    })
+}
+
+/// What a column of texts of `pg_type` says of a type.
+pub(crate) fn type_cell(oid: u32, wanted: &str) -> Option<String> {
+    all().pg_type.batches.iter().find_map(|batch| {
+        let at = integers(batch, "oid").into_iter().position(|found| found == oid)?;
+        Some(texts(batch, wanted).swap_remove(at))
     })
 }
 

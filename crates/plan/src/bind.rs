@@ -32,6 +32,7 @@ use halcyon_base::duty::relieved;
 use halcyon_base::ids::TableId;
 use halcyon_txn::CancelToken;
 
+use crate::domains;
 use crate::engine::DataFusion;
 use crate::origin::origins;
 use crate::phases::{Phase, PhaseClock};
@@ -41,9 +42,10 @@ use crate::semantics;
 use crate::single_table;
 use crate::sizes;
 use crate::system_names::{SystemNames, SystemSchemas};
+use crate::user_types;
 use crate::values_lists;
 use halcyon_catalog::session_vars::SessionVars;
-use halcyon_catalog::{Catalog, Privilege, Relation, Table, View, temporary};
+use halcyon_catalog::{Catalog, Privilege, Relation, Table, UserType, View, temporary};
 use halcyon_sql::diagnose::{external, nearest, sql_error};
 use halcyon_sql::dialect;
 use halcyon_sql::error::{Result, SqlError, SqlState};
@@ -233,6 +235,7 @@ impl Binder<'_> {
         let mut expr = expr.clone();
         with_stack(|| {
             let context = self.context(None);
+            user_types::settle(&mut expr, &|name| self.user_type(name))?;
             values_lists::settle(&mut expr, &|query| context.field_of(query));
             dialect::rewrite_expr(&mut expr)?;
             let planner = SqlToRel::new(&context);
@@ -242,6 +245,11 @@ impl Binder<'_> {
                 .and_then(|expr| semantics::analyze_expr(expr, schema, self.df, zone))
                 .map_err(|error| sql_error(error, ""))
         })
+    }
+
+    /// An expression as it is stored: with the schemas of users' types before their names.
+    pub fn stored_text(&self, expr: &ast::Expr) -> String {
+        user_types::qualified(expr, &|name| self.user_type(name)).to_string()
     }
 
     /// Columns of a plan's result as clients see them.
@@ -267,6 +275,19 @@ impl Binder<'_> {
         match found {
             Relation::Table(table) => Some(table),
             _ => None,
+        }
+    }
+
+    /// The type of a user that a name with or without a schema stands for; `None`: something else, or nothing.
+    pub fn user_type(&self, name: &[String]) -> Option<Arc<UserType>> {
+        let within = |schema: &str, own: &str| match self.look_up(Some(schema), own)? {
+            (Relation::Type(own), _) => Some(Arc::clone(own)),
+            _ => None,
+        };
+        match name {
+            [own] => self.search_path().find_map(|schema| within(schema, own)),
+            [.., schema, own] => within(schema, own),
+            [] => None,
         }
     }
 
@@ -398,6 +419,7 @@ impl Context<'_> {
     /// Errors: 54001, 54011.
     fn rewrite(&self, query: &mut ast::Query) -> Result<u64> {
         // What a view within such a query reads is read by the query.
+        user_types::settle(query, &|name| self.binder.user_type(name))?;
         self.repeats_rows.set(self.repeats_rows.get() || repeats_rows(query));
         let relations = sizes::relations(query, &|name| self.relations_within(name))?;
         short_aliases::settle(query, &|name| Tables::columns(self, name).ok());
@@ -517,7 +539,9 @@ impl Context<'_> {
                 SqlState::WRONG_OBJECT_TYPE,
                 format!("\"{}\" is an index", name.table()),
             )),
-            None => self.system_table(name).ok_or_else(|| binder.no_relation(name)),
+            Some((Relation::Type(_), _)) | None => {
+                self.system_table(name).ok_or_else(|| binder.no_relation(name))
+            }
         }
     }
 
@@ -626,6 +650,10 @@ impl ContextProvider for Context<'_> {
         let name = own_name(name);
         if name == dialect::ROW {
             return Some(row_sets::function());
+        }
+        if let Some(domain) = domains::domain_of(name) {
+            let own = self.binder.catalog.type_numbered(domain)?;
+            return domains::function(&self.binder, own).ok().map(Arc::new);
         }
         let known = self.binder.df.state().scalar_functions().get(name).cloned();
         // DataFusion's `version()` would give DataFusion's version.

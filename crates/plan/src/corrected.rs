@@ -10,18 +10,21 @@ use std::sync::{Arc, LazyLock};
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int32Array};
 use arrow::compute::{cast, nullif};
-use arrow::datatypes::{DataType, FieldRef, Float64Type, Int32Type};
+use arrow::datatypes::{DataType, Field, FieldRef, Float64Type, Int32Type};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::functions_nested::array_has::{array_has_all_udf, array_has_udf};
 use datafusion::logical_expr::preimage::PreimageResult;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
+use datafusion::logical_expr::type_coercion::functions::fields_with_udf;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
 };
 use halcyon_value::float;
 
+use crate::semantics::is_text;
 use halcyon_sql::diagnose::external;
+use halcyon_sql::enums::is_day_or_moment;
 use halcyon_sql::error::{SqlError, SqlState};
 
 /// The functions of `all` that are corrected, to be registered over the others.
@@ -33,12 +36,12 @@ pub(crate) fn corrected(all: &[Arc<ScalarUDF>]) -> Vec<Arc<ScalarUDF>> {
             "date_part" => return Some(date_part()),
             "array_has" => return Some(array_has()),
             "array_has_all" => return Some(array_has_all()),
-            "array_ndims" => Correction::KnownUnless(is_empty),
-            "coalesce" | "greatest" | "least" | "nullif" => Correction::QuotedFit,
+            "array_ndims" => Correction::KnownUnless(is_empty, None),
+            "coalesce" | "greatest" | "least" | "nullif" => Correction::QuotedFit(Fit::Alike),
+            name if takes_element(name) => Correction::QuotedFit(Fit::Element),
             _ => return None,
         };
-        let inner = Arc::clone(function);
-        Some(Arc::new(ScalarUDF::new_from_impl(Corrected { inner, correction })))
+        Some(Corrected::function(function, correction))
     };
     all.iter().filter_map(wrap).collect()
 }
@@ -46,8 +49,7 @@ pub(crate) fn corrected(all: &[Arc<ScalarUDF>]) -> Vec<Arc<ScalarUDF>> {
 /// `date_part` for EXTRACT, which the planner does not look up by name.
 pub(crate) fn date_part() -> Arc<ScalarUDF> {
     static DATE_PART: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
-        let inner = datafusion::functions::datetime::date_part();
-        Arc::new(ScalarUDF::new_from_impl(Corrected { inner, correction: Correction::Eras }))
+        Corrected::function(&datafusion::functions::datetime::date_part(), Correction::Eras)
     });
     Arc::clone(&DATE_PART)
 }
@@ -55,8 +57,8 @@ pub(crate) fn date_part() -> Arc<ScalarUDF> {
 /// `array_has` for `x = ANY (array)`, which the planner does not look up by name.
 pub(crate) fn array_has() -> Arc<ScalarUDF> {
     static ARRAY_HAS: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
-        let (inner, correction) = (array_has_udf(), Correction::KnownUnless(may_be_null));
-        Arc::new(ScalarUDF::new_from_impl(Corrected { inner, correction }))
+        let own = Correction::KnownUnless(may_be_null, Some(Fit::Element));
+        Corrected::function(&array_has_udf(), own)
     });
     Arc::clone(&ARRAY_HAS)
 }
@@ -64,8 +66,7 @@ pub(crate) fn array_has() -> Arc<ScalarUDF> {
 /// `array_has_all` for `a @> b`, which the planner does not look up by name.
 pub(crate) fn array_has_all() -> Arc<ScalarUDF> {
     static ARRAY_HAS_ALL: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
-        let (inner, correction) = (array_has_all_udf(), Correction::KnownUnless(has_null));
-        Arc::new(ScalarUDF::new_from_impl(Corrected { inner, correction }))
+        Corrected::function(&array_has_all_udf(), Correction::KnownUnless(has_null, None))
     });
     Arc::clone(&ARRAY_HAS_ALL)
 }
@@ -79,14 +80,51 @@ enum Correction {
     Refuse(Refusal),
     /// `round` of one float.
     HalvesToEven,
-    /// A constant in quotes beside a document or an array is one, which `crate::semantics` makes of it:
-    /// DataFusion's planner would refuse it before.
-    QuotedFit,
+    /// A constant in quotes takes the type of what stands beside it, which `crate::semantics` gives it:
+    /// DataFusion's planner would refuse it before, or take all for texts.
+    QuotedFit(Fit),
     /// The year before 1 is -1.
     Eras,
     /// NULL in rows for which this is true of the result and the arguments: a value may be in an array that has
     /// NULL, NULL has no elements, and an empty array no dimensions.
-    KnownUnless(fn(&ArrayRef, &[ArrayRef], usize) -> bool),
+    KnownUnless(fn(&ArrayRef, &[ArrayRef], usize) -> bool, Option<Fit>),
+}
+
+/// What a constant in quotes is among the arguments of a function.
+#[derive(Clone, Copy, Debug)]
+enum Fit {
+    /// A value of the type that the other arguments have.
+    Alike,
+    /// An element of the array among the arguments.
+    Element,
+}
+
+impl Correction {
+    fn fit(&self) -> Option<Fit> {
+        match self {
+            Correction::QuotedFit(fit) => Some(*fit),
+            Correction::KnownUnless(_, fit) => *fit,
+            _ => None,
+        }
+    }
+}
+
+/// Whether a function of an array takes elements of the array's type.
+pub(crate) fn takes_element(function: &str) -> bool {
+    matches!(
+        function,
+        "array_append"
+            | "array_has"
+            | "array_position"
+            | "array_positions"
+            | "array_prepend"
+            | "array_remove"
+            | "array_remove_all"
+            | "array_remove_n"
+            | "array_replace"
+            | "array_replace_all"
+            | "array_replace_n"
+    )
 }
 
 fn logarithm(args: &[f64]) -> Option<SqlError> {
@@ -102,6 +140,24 @@ fn logarithm(args: &[f64]) -> Option<SqlError> {
 struct Corrected {
     inner: Arc<ScalarUDF>,
     correction: Correction,
+    /// If constants in quotes fit, that of a function which settles its arguments' types itself.
+    signature: Option<Signature>,
+}
+
+impl Corrected {
+    fn function(inner: &Arc<ScalarUDF>, correction: Correction) -> Arc<ScalarUDF> {
+        let (inner, volatility) = (Arc::clone(inner), inner.signature().volatility);
+        let signature = correction.fit().map(|_| Signature::user_defined(volatility));
+        Arc::new(ScalarUDF::new_from_impl(Corrected { inner, correction, signature }))
+    }
+
+    /// The types to which DataFusion converts arguments of these.
+    fn converted(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        let field = |ty: &DataType| Arc::new(Field::new("", ty.clone(), true));
+        let fields: Vec<FieldRef> = types.iter().map(field).collect();
+        let fields = fields_with_udf(&fields, self.inner.as_ref())?;
+        Ok(fields.iter().map(|field| field.data_type().clone()).collect())
+    }
 }
 
 impl PartialEq for Corrected {
@@ -240,7 +296,7 @@ impl ScalarUDFImpl for Corrected {
     }
 
     fn signature(&self) -> &Signature {
-        self.inner.signature()
+        self.signature.as_ref().unwrap_or_else(|| self.inner.signature())
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
@@ -252,12 +308,30 @@ impl ScalarUDFImpl for Corrected {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        if matches!(self.correction, Correction::QuotedFit)
-            && let Some(ty) = halcyon_sql::documents::met(types)
-        {
-            return Ok(vec![ty; types.len()]);
+        let is_open = |ty: &DataType| is_text(ty) || ty.is_null();
+        match self.correction.fit() {
+            None => self.inner.inner().coerce_types(types),
+            Some(Fit::Alike) if types.iter().any(is_open) => {
+                let known: Vec<DataType> =
+                    types.iter().filter(|ty| !is_open(ty)).cloned().collect();
+                let is_one = known.windows(2).all(|pair| pair[0] == pair[1]);
+                match known.first() {
+                    None => self.converted(types),
+                    Some(first) if is_one => Ok(vec![first.clone(); types.len()]),
+                    Some(_) => Ok(vec![self.converted(&known)?.swap_remove(0); types.len()]),
+                }
+            }
+            Some(Fit::Alike) => self.converted(types),
+            Some(Fit::Element) => {
+                let item = types.iter().find_map(|ty| match ty {
+                    DataType::List(item) => Some(item.data_type()).filter(|item| !is_open(item)),
+                    _ => None,
+                });
+                let Some(item) = item else { return self.converted(types) };
+                let fitted = types.iter().map(|ty| if is_text(ty) { item } else { ty });
+                self.converted(&fitted.cloned().collect::<Vec<_>>())
+            }
         }
-        self.inner.inner().coerce_types(types)
     }
 
     fn short_circuits(&self) -> bool {
@@ -301,8 +375,8 @@ impl ScalarUDFImpl for Corrected {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         match self.correction {
             Correction::Refuse(refusal) => check(refusal, &args.args, args.number_rows)?,
-            Correction::QuotedFit => {}
-            Correction::KnownUnless(is_unknown) => {
+            Correction::QuotedFit(_) => {}
+            Correction::KnownUnless(is_unknown, _) => {
                 let given = args.args.clone();
                 return known(self.inner.invoke_with_args(args)?, &given, is_unknown);
             }
@@ -312,12 +386,8 @@ impl ScalarUDFImpl for Corrected {
                 }
             }
             Correction::Eras => {
-                let of_moment = args.args.get(1).is_some_and(|moment| {
-                    matches!(
-                        moment.data_type(),
-                        DataType::Date32 | DataType::Date64 | DataType::Timestamp(..)
-                    )
-                });
+                let of_moment =
+                    args.args.get(1).is_some_and(|moment| is_day_or_moment(&moment.data_type()));
                 if args.args.get(1).is_some_and(|moment| moment.data_type().is_null()) {
                     let null = ScalarValue::try_from(args.return_field.data_type())?;
                     return Ok(ColumnarValue::Scalar(null));

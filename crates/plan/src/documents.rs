@@ -6,9 +6,11 @@ use arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
 
+use crate::domains;
 use halcyon_functions as by_value;
 use halcyon_sql::diagnose::external;
 use halcyon_sql::documents::is_document;
+use halcyon_sql::enums::is_label;
 use halcyon_sql::error::{SqlError, SqlState};
 use halcyon_sql::values::shown_type;
 
@@ -66,12 +68,12 @@ pub(crate) fn all_compared(operands: &mut [Expr], op: &str, schema: &DFSchema) -
     Ok(())
 }
 
-/// Errors: 42883 for a function of texts or bytes of which an argument is a document: DataFusion would
-/// take `json` for a text.
+/// Errors: 42883 for a function of texts, bytes or moments of which an argument is a document or a label:
+/// DataFusion would take `json` for a text, and a label for a moment.
 pub(crate) fn are_taken(function: &str, args: &[Expr], schema: &DFSchema) -> Result<()> {
     match takes_any(function) {
         true => Ok(()),
-        false => refuse_documents(function, args, schema),
+        false => refuse(function, args, schema, |ty| is_document(ty) || is_label(ty)),
     }
 }
 
@@ -79,13 +81,19 @@ pub(crate) fn are_taken(function: &str, args: &[Expr], schema: &DFSchema) -> Res
 pub(crate) fn are_gathered(aggregate: &str, args: &[Expr], schema: &DFSchema) -> Result<()> {
     match gathers_any(aggregate) {
         true => Ok(()),
-        false => refuse_documents(aggregate, args, schema),
+        false if orders_any(aggregate) => refuse(aggregate, args, schema, is_document),
+        false => refuse(aggregate, args, schema, |ty| is_document(ty) || is_label(ty)),
     }
 }
 
-fn refuse_documents(function: &str, args: &[Expr], schema: &DFSchema) -> Result<()> {
+fn refuse(
+    function: &str,
+    args: &[Expr],
+    schema: &DFSchema,
+    refused: fn(&DataType) -> bool,
+) -> Result<()> {
     let types = args.iter().map(|arg| arg.get_type(schema)).collect::<Result<Vec<_>>>()?;
-    if !types.iter().any(is_document) {
+    if !types.iter().any(refused) {
         return Ok(());
     }
     let types: Vec<String> = types.iter().map(shown_type).collect();
@@ -122,6 +130,8 @@ fn takes_any(function: &str) -> bool {
         || function.starts_with("list_")
         || function.starts_with("pg_")
         || function.starts_with("__")
+        || domains::domain_of(function).is_some()
+        || by_value::enumerations::NAMES.contains(&function)
         || matches!(
             function,
             "arrow_typeof"
@@ -143,6 +153,11 @@ fn takes_any(function: &str) -> bool {
                 | "row\u{1}"
                 | "struct"
         )
+}
+
+/// Whether an aggregate takes all values that have an order, and so labels.
+fn orders_any(aggregate: &str) -> bool {
+    ["max", "min", "mode", "percentile_disc"].contains(&aggregate)
 }
 
 /// Whether an aggregate takes documents.

@@ -2,7 +2,7 @@
 //! may read.
 
 use std::cell::Cell;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use halcyon_base::clock::{self, Moment};
@@ -141,4 +141,13 @@ impl<'a> Roots<'a> {
             Roots::Snapshot(roots) => &roots[table][partition as usize],
         }
     }
+}
+
+/// Evaluates what no session has a part in.
+pub fn without_session<R>(evaluate: impl FnOnce(&Env<'_>) -> R) -> R {
+    static NOBODY: OnceLock<(Arc<Catalog>, SessionVars, CancelToken)> = OnceLock::new();
+    let (catalog, session, cancel) = NOBODY.get_or_init(|| {
+        (Arc::new(Catalog::default()), SessionVars::of_engine(), CancelToken::new())
+    });
+    evaluate(&Env { catalog, params: &[], session, clock: Clock::default(), cancel })
 }

@@ -29,6 +29,7 @@ use halcyon_sql::coerce::nested::is_nested;
 use halcyon_sql::diagnose::external;
 use halcyon_sql::dialect::not_unique;
 use halcyon_sql::documents::is_document;
+use halcyon_sql::enums::is_label;
 use halcyon_sql::error::{SqlError, SqlState};
 use halcyon_sql::values::shown_type;
 
@@ -257,8 +258,9 @@ fn calculation(
             Ok(PlannerResult::Planned(functions::scale_interval(right, by, false)))
         }
         _ => {
-            let is_word =
-                |ty: &DataType| is_text(ty) || *ty == DataType::Boolean || is_document(ty);
+            let is_word = |ty: &DataType| {
+                is_text(ty) || *ty == DataType::Boolean || is_document(ty) || is_label(ty)
+            };
             if is_word(&lt) || is_word(&rt) {
                 return Err(external(no_operator_of(&left, &lt, &op, &right, &rt)));
             }
@@ -280,6 +282,7 @@ fn partner(op: &Op, known: &DataType, known_is_left: bool) -> Result<DataType> {
     };
     Ok(match (op, known) {
         (_, ty) if ty.is_numeric() => ty.clone(),
+        (_, ty) if is_label(ty) => ty.clone(),
         (Op::Plus | Op::Minus, Interval(_)) | (Op::Plus, Timestamp(..) | Time64(_)) => interval,
         (Op::Minus, Date32 | Timestamp(..) | Time64(_)) => known.clone(),
         (Op::Multiply, Interval(_)) => DataType::Float64,

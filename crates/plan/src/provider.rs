@@ -16,7 +16,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Poll, ready};
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, RecordBatchOptions};
-use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow::datatypes::{
+    DataType, Field, FieldRef, Int64Type, Schema, SchemaRef, TimestampSecondType,
+};
 use async_trait::async_trait;
 use datafusion::catalog::streaming::StreamingTable;
 use datafusion::catalog::{Session, TableProvider};
@@ -378,13 +380,18 @@ impl Batches {
             }
         };
         let schema = Arc::clone(&self.schema);
-        // Documents and arrays lie in segments as texts and bytes do.
+        // Documents and arrays lie in segments as texts and bytes do, labels as integers.
         let typed =
             columns.into_iter().zip(schema.fields()).map(
                 |(column, field)| match sql_type_of_arrow(field.data_type()) {
                     _ if column.data_type() == field.data_type() => Ok(column),
                     Some(SqlType::Array(element)) => {
                         Ok(Arc::new(lists(column.as_binary_view().iter(), element)) as ArrayRef)
+                    }
+                    Some(SqlType::Enum(_)) => {
+                        let positions = column.as_primitive::<Int64Type>();
+                        let labels = positions.reinterpret_cast::<TimestampSecondType>();
+                        Ok(Arc::new(labels.with_data_type(field.data_type().clone())) as ArrayRef)
                     }
                     _ => arrow::compute::cast(&column, field.data_type()),
                 },

@@ -66,6 +66,7 @@ use halcyon_sql::coerce;
 use halcyon_sql::coerce::nested::is_nested;
 use halcyon_sql::coerce::zone::TimeZone;
 use halcyon_sql::diagnose::external;
+use halcyon_sql::enums::{is_day_or_moment, is_label, is_moment, is_zoned_moment};
 use halcyon_sql::error::{SqlError, SqlState};
 use halcyon_sql::type_names::{UNCONSTRAINED, cast_type};
 use halcyon_sql::types::{Element, SqlType, TYPE_KEY};
@@ -325,10 +326,10 @@ fn literals(plan: LogicalPlan) -> Result<LogicalPlan> {
     .data()
 }
 
-/// A plan whose columns say of their types what those of a schema say.
+/// A plan whose columns say of their types what those of a schema say, also when its constants are folded.
 fn with_metadata_of(plan: LogicalPlan, schema: &DFSchema) -> Result<LogicalPlan> {
     let fields = || plan.schema().fields().iter().zip(schema.fields());
-    if fields().all(|(own, wanted)| own.metadata() == wanted.metadata()) {
+    if fields().all(|(own, wanted)| own.metadata().is_empty() && wanted.metadata().is_empty()) {
         return Ok(plan);
     }
     let columns = plan.schema().columns().into_iter().zip(fields());
@@ -354,11 +355,24 @@ fn recursion_with_its_types(mut query: RecursiveQuery) -> Result<LogicalPlan> {
     if let Some(planned) = planned {
         let schema = DFSchema::try_from(planned.as_ref().clone())?;
         for term in [&mut query.static_term, &mut query.recursive_term] {
-            let plan = coerce_plan_expr_for_schema(term.as_ref().clone(), &schema)?;
+            let plan = with_constants_of(term.as_ref().clone(), &schema)?;
+            let plan = coerce_plan_expr_for_schema(plan, &schema)?;
             *term = Arc::new(with_metadata_of(plan, &schema)?);
         }
     }
     LogicalPlan::RecursiveQuery(query).recompute_schema()
+}
+
+/// A SELECT whose constants in quotes are of the types that its columns have in a schema.
+fn with_constants_of(mut plan: LogicalPlan, schema: &DFSchema) -> Result<LogicalPlan> {
+    for (at, field) in schema.fields().iter().enumerate() {
+        let constant = match quoted_output(&plan, at) {
+            Some(text) if !is_text(field.data_type()) => typed_constant(text, field.data_type())?,
+            _ => continue,
+        };
+        plan = with_output(&plan, at, constant)?;
+    }
+    Ok(plan)
 }
 
 fn widen_arguments(mut function: Box<WindowFunction>) -> Expr {
@@ -581,12 +595,12 @@ fn common_type<'t>(
     types: impl Iterator<Item = &'t DataType> + Clone,
     how: Beside,
 ) -> Option<(DataType, IsConverted)> {
-    use DataType::{Date32, Decimal128, Float32, Float64, Timestamp};
+    use DataType::{Date32, Decimal128, Float32, Float64};
     let find = |wanted: IsConverted| types.clone().find(|ty| wanted(ty)).cloned();
-    if let Some(zoned) = find(|ty| matches!(ty, Timestamp(_, Some(_)))) {
-        return Some((zoned, |ty| matches!(ty, Date32 | Timestamp(_, None))));
+    if let Some(zoned) = find(is_zoned_moment) {
+        return Some((zoned, |ty| is_day_or_moment(ty) && !is_zoned_moment(ty)));
     }
-    if let Some(moment) = find(|ty| matches!(ty, Timestamp(..))) {
+    if let Some(moment) = find(is_moment) {
         return Some((moment, |ty| matches!(ty, Date32)));
     }
     let real = || find(|ty| matches!(ty, Float32));
@@ -1109,17 +1123,7 @@ fn call(function: ScalarFunction, schema: &DFSchema, types: &mut Parameters) -> 
             all_of_one_type(args.iter_mut(), schema, Beside::Together)?;
             args
         }
-        "array_has" if args.len() == 2 => {
-            let (array, value) = (args[0].get_type(schema)?, args[1].get_type(schema)?);
-            if let DataType::List(item) = &array
-                && quoted(&args[1]).is_none()
-                && !untyped(&args[1])
-                && !comparable(item.data_type(), &value)
-            {
-                return Err(external(no_operator(&value, "=", item.data_type())));
-            }
-            args
-        }
+        name if corrected::takes_element(name) => element_arguments(name, args, schema, types)?,
         // `a && b`; DataFusion wants the items' type.
         "array_has_any" | "array_has_all" if args.len() == 2 => {
             for arg in &args {
@@ -1187,6 +1191,46 @@ fn table_arguments(
     args.into_iter().zip(wanted).map(|(arg, ty)| adapt(arg, &ty, types)).collect()
 }
 
+/// Converts the arguments of a function of an array and elements: quoted constants and parameters are elements.
+///
+/// Errors: 42883 for a value that is none.
+fn element_arguments(
+    name: &str,
+    args: Vec<Expr>,
+    schema: &DFSchema,
+    types: &mut Parameters,
+) -> Result<Vec<Expr>> {
+    let given = args.iter().map(|arg| arg.get_type(schema)).collect::<Result<Vec<_>>>()?;
+    let item = given.iter().find_map(|ty| match ty {
+        DataType::List(item) => Some(item.data_type().clone()),
+        _ => None,
+    });
+    let Some(item) = item.filter(|item| !item.is_null() && !is_nested(item)) else {
+        return Ok(args);
+    };
+    let one = |(arg, ty): (Expr, &DataType)| {
+        let is_open = quoted(&arg).is_some() || untyped(&arg);
+        if is_open {
+            return adapt(arg, &item, types);
+        }
+        // Other integers may be counts and places.
+        let is_element =
+            !matches!(ty, DataType::List(_)) && (name == "array_has" || !ty.is_integer());
+        if !is_element || comparable(&item, ty) {
+            return Ok(arg);
+        }
+        Err(external(match name {
+            "array_has" => no_operator(ty, "=", &item),
+            _ => {
+                let given: Vec<String> = given.iter().map(shown_type).collect();
+                let message = format!("function {name}({}) does not exist", given.join(", "));
+                SqlError::new(SqlState::UNDEFINED_FUNCTION, message)
+            }
+        }))
+    };
+    args.into_iter().zip(&given).map(one).collect()
+}
+
 /// The call with the function that its arguments ask for, where DataFusion finds one by name alone:
 /// moments in the session's zone, and bytes.
 fn zoned_call(function: ScalarFunction, schema: &DFSchema) -> Result<ScalarFunction> {
@@ -1236,9 +1280,7 @@ fn by_value_arguments(
     let one = |(at, (arg, ty)): (usize, (Expr, DataType))| {
         let arg = adapt(arg, &ty, types)?;
         // A document's moments have the offset of the session's zone, which casts know.
-        if halcyon_sql::documents::keeps_values(name)
-            && matches!(arg.get_type(schema)?, DataType::Timestamp(_, Some(_)))
-        {
+        if halcyon_sql::documents::keeps_values(name) && is_zoned_moment(&arg.get_type(schema)?) {
             let moment = by_value::of_name("json\u{1}moment").expect("a function");
             return Ok(moment.call(vec![to(arg, DataType::Utf8View)]));
         }
@@ -1330,9 +1372,7 @@ fn binary_operator(binary: BinaryExpr, schema: &DFSchema, types: &mut Parameters
     }
     let ty = meeting_type([&left, &right].into_iter(), schema);
     let partner = match (op, &ty) {
-        (Plus, DataType::Date32 | DataType::Timestamp(..)) => {
-            DataType::Interval(IntervalUnit::MonthDayNano)
-        }
+        (Plus, ty) if is_day_or_moment(ty) => DataType::Interval(IntervalUnit::MonthDayNano),
         (Multiply | Divide, DataType::Interval(_)) => DataType::Float64,
         _ => ty,
     };
@@ -1425,7 +1465,8 @@ pub(crate) fn comparable(left: &DataType, right: &DataType) -> bool {
         DataType::Boolean => 1,
         ty if ty.is_numeric() => 2,
         ty if is_text(ty) => 3,
-        DataType::Date32 | DataType::Date64 | DataType::Timestamp(..) => 4,
+        ty if is_day_or_moment(ty) => 4,
+        DataType::Timestamp(..) => 12,
         DataType::Time32(_) | DataType::Time64(_) => 5,
         DataType::Interval(_) | DataType::Duration(_) => 6,
         DataType::FixedSizeBinary(_) => 7,
@@ -1437,6 +1478,9 @@ pub(crate) fn comparable(left: &DataType, right: &DataType) -> bool {
     };
     if let (DataType::List(left), DataType::List(right)) = (left, right) {
         return comparable(left.data_type(), right.data_type());
+    }
+    if is_label(left) && is_label(right) {
+        return left == right;
     }
     let (left, right) = (class(left), class(right));
     left == 0 || right == 0 || left == right
@@ -1490,6 +1534,9 @@ fn calculation(left: Expr, lt: DataType, op: Operator, right: Expr, rt: DataType
         (Date32, Minus, Date32) => sum(to(left, DataType::Int32), to(right, DataType::Int32)),
         (Date32, Plus | Minus, Interval(_)) => sum(to(left, timestamp()), right),
         (Interval(_), Plus, Date32) => sum(to(right, timestamp()), left),
+        _ if is_label(&lt) || is_label(&rt) => {
+            return Err(external(no_operator(&lt, &op.to_string(), &rt)));
+        }
         (Interval(_), Plus, Timestamp(..) | Time64(_)) => sum(right, left),
         (Date32, Plus, Time64(_)) => sum(to(left, timestamp()), to(right, interval())),
         (Time64(_), Plus, Date32) => sum(to(right, timestamp()), to(left, interval())),

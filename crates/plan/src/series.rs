@@ -40,6 +40,7 @@ use parking_lot::RwLock;
 use crate::interrupts;
 use crate::semantics::is_text;
 use halcyon_sql::diagnose::external;
+use halcyon_sql::enums::is_day_or_moment;
 use halcyon_sql::error::{SqlError, SqlState};
 use halcyon_sql::types::SqlType;
 use halcyon_sql::values::shown_type;
@@ -194,10 +195,8 @@ fn coerced(types: &[DataType]) -> Option<Vec<DataType>> {
         _ => return None,
     };
     let bounds = if is_text(start) || start.is_null() { [end, end] } else { [start, end] };
-    let moment = |ty: &DataType| {
-        matches!(ty, DataType::Date32 | DataType::Timestamp(..)) || is_text(ty) || ty.is_null()
-    };
-    if matches!(bounds[0], DataType::Date32 | DataType::Timestamp(..)) {
+    let moment = |ty: &DataType| is_day_or_moment(ty) || is_text(ty) || ty.is_null();
+    if is_day_or_moment(&bounds[0]) {
         let [start, end] = bounds;
         let step = types.get(2)?;
         let has_step = matches!(step, DataType::Interval(_)) || is_text(step) || step.is_null();

@@ -122,6 +122,7 @@ fn states() -> (SessionState, SessionState) {
     scalars.extend(corrected::corrected(&scalars));
     scalars.extend([series::array_function(), nested::array_dims()]);
     scalars.extend(functions::scalar_functions());
+    scalars.extend(halcyon_functions::enumerations::functions());
     let bounded = growing::bounded(&scalars);
     // Another name of a bounded function may be the name of one of ours, which bounds its results itself.
     let own = halcyon_functions::all().into_iter();

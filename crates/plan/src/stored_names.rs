@@ -1,4 +1,4 @@
-//! Names of relations in stored queries, written with their schemas, so that they mean the same
+//! Names of relations and types in stored queries, written with their schemas, so that they mean the same
 //! under any search path.
 
 use std::collections::HashSet;
@@ -11,6 +11,8 @@ use datafusion::sql::sqlparser::ast::{
 use halcyon_catalog::{Catalog, temporary};
 use halcyon_sql::identifier::{fold, parts, quote_ident};
 use halcyon_sql::parse::parse_query;
+
+use crate::user_types;
 
 /// Writes the schema before the name of every relation that the catalog knows.
 pub fn qualify(catalog: &Catalog, search_path: &[String], query: &mut Query) {
@@ -36,6 +38,7 @@ pub fn qualify(catalog: &Catalog, search_path: &[String], query: &mut Query) {
     }
     let mut visitor = Qualify { catalog, search_path, ctes: cte_names(query) };
     let _ = VisitMut::visit(query, &mut visitor);
+    user_types::qualify(query, &|name| catalog.user_type(name, search_path).cloned());
 }
 
 /// An identifier, between quotes only where it needs them: psql shows them.
@@ -63,7 +66,7 @@ fn cte_names(query: &Query) -> HashSet<String> {
     names.0
 }
 
-/// Relations that a stored query names with their schema.
+/// Relations, and types of users, that a stored query names with their schema.
 pub fn relations_of(query: &Query) -> Vec<(String, String)> {
     struct Relations(Vec<(String, String)>);
     impl Visitor for Relations {
@@ -77,10 +80,11 @@ pub fn relations_of(query: &Query) -> Vec<(String, String)> {
     }
     let mut relations = Relations(Vec::new());
     let _ = query.visit(&mut relations);
+    relations.0.extend(user_types::named_in(query));
     relations.0
 }
 
-/// Relations that a view of this text uses directly.
+/// Relations and types that a view of this text uses directly.
 pub fn used_by(query: &str) -> Vec<(String, String)> {
     parse_query(query).map(|query| relations_of(&query)).unwrap_or_default()
 }

@@ -14,8 +14,8 @@ use datafusion::sql::sqlparser::ast::{
     VisitorMut,
 };
 use halcyon_sql::made::{call, cast, is_quoted};
-use halcyon_sql::parse::{parse_own_expr, parse_own_query};
-use halcyon_sql::type_names::cast_type;
+use halcyon_sql::parse::parse_own_query;
+use halcyon_sql::type_names::{cast_type, name_of};
 use halcyon_sql::types::SqlType;
 use halcyon_sql::values::{sql_type_of, sql_type_of_arrow};
 
@@ -111,26 +111,17 @@ impl Settle<'_> {
             _ => call("coalesce", distinct),
         };
         let field = (self.0)(&selected(one)?)?;
-        let name = match (field.data_type(), sql_type_of(&field)) {
-            (ArrowType::List(item), _) => format!("{}[]", sql_type_of_arrow(item.data_type())?),
-            (_, Some(ty)) => ty.to_string(),
-            (_, None) => return None,
+        let ty = match field.data_type() {
+            ArrowType::List(item) => sql_type_of_arrow(item.data_type())?.array_of()?,
+            _ => sql_type_of(&field)?,
         };
-        Some(named(&name))
+        Some(name_of(ty))
     }
 }
 
 /// Whether a cell says its type by itself.
 fn is_written(cell: &Expr) -> bool {
     matches!(cell, Expr::Cast { .. } | Expr::TypedString(_) | Expr::Value(_))
-}
-
-/// The syntax of a type.
-fn named(name: &str) -> DataType {
-    match parse_own_expr(&format!("CAST(NULL AS {name})")) {
-        Expr::Cast { data_type, .. } => data_type,
-        _ => unreachable!("the text is a cast"),
-    }
 }
 
 /// The text of an expression without its constants: what has the same one has the same type.

@@ -9,6 +9,7 @@ use datafusion::logical_expr::{
 };
 use halcyon_sql::coerce::zone::TimeZone;
 use halcyon_sql::diagnose::external;
+use halcyon_sql::enums::is_day_or_moment;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::types::SqlType;
 use halcyon_sql::values::{ArrayWriter, sql_type_of_arrow, value_at};
@@ -65,7 +66,7 @@ impl ScalarUDFImpl for ZoneFunction {
             [zone, moment] if zone.is_string() || zone.is_null() => {
                 let moment = match moment {
                     ty if ty.is_null() => SqlType::Timestamp.arrow(),
-                    DataType::Date32 | DataType::Timestamp(..) => moment.clone(),
+                    ty if is_day_or_moment(ty) => moment.clone(),
                     _ => return Err(external(does_not_exist(args))),
                 };
                 Ok(vec![DataType::Utf8View, moment])

@@ -304,7 +304,7 @@ fn from_text(message: &str, otherwise: SqlState) -> SqlError {
 
 /// `Invalid function 'foo'.` and DataFusion's complaints about arguments.
 fn undefined_function(line: &str) -> SqlError {
-    if line.starts_with("array_has does not support type") {
+    if line.contains("array_has does not support type") {
         let message = "op ANY/ALL (array) requires array on right side";
         return SqlError::new(SqlState::WRONG_OBJECT_TYPE, message);
     }

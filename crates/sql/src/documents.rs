@@ -28,19 +28,6 @@ pub fn keeps_values(function: &str) -> bool {
     )
 }
 
-/// The type of documents or arrays that stand beside texts, which are constants of that type then;
-/// `None` if the types are others.
-pub fn met(types: &[DataType]) -> Option<DataType> {
-    let mut kept = types
-        .iter()
-        .filter(|ty| !ty.is_null() && !matches!(ty, DataType::Utf8 | DataType::Utf8View));
-    let first = kept.next()?;
-    let is_kept = is_document(first) || matches!(first, DataType::List(_));
-    let others =
-        types.iter().any(|ty| matches!(ty, DataType::Utf8 | DataType::Utf8View) || is_document(ty));
-    (is_kept && others && kept.all(|ty| ty == first)).then(|| first.clone())
-}
-
 /// Whether the expression is a call of a function that makes a document of any value.
 pub fn makes_document(expr: &Expr) -> bool {
     let Expr::Function(function) = expr else { return false };

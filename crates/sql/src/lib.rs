@@ -14,6 +14,7 @@ pub mod coerce;
 pub mod diagnose;
 pub mod dialect;
 pub mod documents;
+pub mod enums;
 pub mod error;
 pub mod identifier;
 pub mod inference;

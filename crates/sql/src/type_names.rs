@@ -7,12 +7,15 @@
 use std::borrow::Cow;
 
 use datafusion::sql::sqlparser::ast::{
-    ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo, ObjectName, ObjectNamePart,
-    TimezoneInfo,
+    ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo, Ident, ObjectName,
+    ObjectNamePart, TimezoneInfo,
 };
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::parser::Parser;
 
 use halcyon_value::decimal::DIGITS_MAX as DECIMAL_DIGITS_MAX;
 
+use crate::enums::EnumId;
 use crate::error::{Result, SqlError, SqlState};
 use crate::identifier::{fold, last};
 use crate::types::SqlType;
@@ -116,8 +119,35 @@ fn custom(name: &str, modifiers: &[String], ty: &DataType) -> Result<SqlType> {
         "xml" | "money" | "inet" | "cidr" | "macaddr" | "timetz" | "point" => {
             return Err(SqlError::unsupported(format!("type {name}")));
         }
-        _ => return Err(undefined(ty)),
+        name => return enumeration(name).ok_or_else(|| undefined(ty)),
     })
+}
+
+/// The enumeration behind a name that [`name_of`] has made.
+fn enumeration(name: &str) -> Option<SqlType> {
+    EnumId::of_mark(name).and_then(|id| SqlType::of_enum_oid(id.oid()))
+}
+
+/// A name of the type for whoever reads it next in this process.
+///
+/// Panics: never.
+pub fn name_of(ty: SqlType) -> DataType {
+    match ty {
+        SqlType::Enum(id) => {
+            let mark = Ident::with_quote('"', id.mark());
+            DataType::Custom(ObjectName::from(vec![mark]), Vec::new())
+        }
+        SqlType::Array(element) => {
+            let item = Box::new(name_of(element.ty()));
+            DataType::Array(ArrayElemTypeDef::SquareBracket(item, None))
+        }
+        plain => {
+            let text = plain.to_string();
+            let parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(&text);
+            let named = parser.and_then(|mut parser| parser.parse_data_type());
+            named.expect("the names of types are SQL")
+        }
+    }
 }
 
 fn decimal(info: &ExactNumberInfo) -> Result<SqlType> {
@@ -251,11 +281,10 @@ fn custom_cast_type(name: &ObjectName, arguments: &[String]) -> Result<SqlType> 
         "char" | "text" => SqlType::Text,
         "bytea" => SqlType::Bytea,
         "uuid" => SqlType::Uuid,
-        _ => {
-            return Err(SqlError::new(
-                SqlState::UNDEFINED_OBJECT,
-                format!("type \"{name}\" does not exist"),
-            ));
+        word => {
+            return enumeration(word).ok_or_else(|| {
+                SqlError::new(SqlState::UNDEFINED_OBJECT, format!("type \"{name}\" does not exist"))
+            });
         }
     })
 }
@@ -283,14 +312,13 @@ pub fn pg_type_name(ty: SqlType) -> Cow<'static, str> {
         SqlType::Json => "json",
         SqlType::Jsonb => "jsonb",
         SqlType::Array(element) => return format!("_{}", pg_type_name(element.ty())).into(),
+        SqlType::Enum(id) => return id.definition().name.clone().into(),
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
-    use datafusion::sql::sqlparser::parser::Parser;
 
     fn named(text: &str) -> Result<String, SqlState> {
         let ty = Parser::new(&PostgreSqlDialect {})

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, FieldRef};
+use arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
 use halcyon_store::{ArrowType, Type};
+
+use crate::enums::EnumId;
 
 /// A column's or parameter's SQL type.
 ///
@@ -38,6 +40,8 @@ pub enum SqlType {
     Jsonb,
     /// An array of one dimension, stored as `halcyon_value::array` says.
     Array(Element),
+    /// A label of an enumeration, stored as its position.
+    Enum(EnumId),
 }
 
 /// Object id of the type of object ids.
@@ -80,6 +84,9 @@ impl Element {
         let length = u32::try_from(self.modifier).ok();
         if self == Element::OID {
             return SqlType::Integer;
+        }
+        if EnumId::is_one(self.oid) {
+            return SqlType::Enum(EnumId::numbered(self.oid));
         }
         match SqlType::of_oid(self.oid).expect("made of a type") {
             SqlType::Char(_) => SqlType::Char(length),
@@ -134,7 +141,7 @@ impl SqlType {
 
     /// Whether programs and clients read values as texts, although they are stored otherwise.
     pub fn is_shown_as_text(self) -> bool {
-        matches!(self, SqlType::Jsonb | SqlType::Array(_))
+        matches!(self, SqlType::Jsonb | SqlType::Array(_) | SqlType::Enum(_))
     }
 
     /// How values lie in a segment.
@@ -155,16 +162,20 @@ impl SqlType {
             SqlType::TimestampTz => Type::TimestampTz,
             SqlType::Interval => Type::Interval,
             SqlType::Uuid => Type::Uuid,
+            SqlType::Enum(_) => Type::Int64,
         }
     }
 
     /// The Arrow type of a vector of this type. `json` and `jsonb` have types that no other has, so that
-    /// every expression tells them from texts and bytes.
+    /// every expression tells them from texts and bytes. So has each enumeration: seconds in a time zone whose
+    /// spelling nobody else uses. They compare, group and sort as the integers that they are, every expression says of which
+    /// enumeration its values are, and what is none of integers, as LIKE and dates, refuses them.
     pub fn arrow(self) -> DataType {
         match self {
             SqlType::Json => DataType::LargeUtf8,
             SqlType::Jsonb => DataType::LargeBinary,
             SqlType::Array(element) => DataType::List(element.item()),
+            SqlType::Enum(id) => DataType::Timestamp(TimeUnit::Second, Some(id.zone())),
             other => other.storage().arrow(),
         }
     }
@@ -172,7 +183,9 @@ impl SqlType {
     /// The Arrow type of a vector as programs and clients read it: documents and arrays are texts.
     pub fn shown_arrow(self) -> DataType {
         match self {
-            SqlType::Json | SqlType::Jsonb | SqlType::Array(_) => DataType::Utf8View,
+            SqlType::Json | SqlType::Jsonb | SqlType::Array(_) | SqlType::Enum(_) => {
+                DataType::Utf8View
+            }
             other => other.arrow(),
         }
     }
@@ -188,7 +201,7 @@ impl SqlType {
         match self {
             SqlType::Boolean => 1,
             SqlType::SmallInt => 2,
-            SqlType::Integer | SqlType::Real | SqlType::Date => 4,
+            SqlType::Integer | SqlType::Real | SqlType::Date | SqlType::Enum(_) => 4,
             SqlType::BigInt
             | SqlType::Double
             | SqlType::Time
@@ -243,11 +256,20 @@ impl SqlType {
             SqlType::Uuid => 2951,
             SqlType::Jsonb => 3807,
             SqlType::Array(element) => element.array_oid(),
+            SqlType::Enum(id) => id.array_oid(),
         }
+    }
+
+    /// The enumeration with this object id. `None`: for others.
+    pub fn of_enum_oid(oid: u32) -> Option<Self> {
+        EnumId::living(oid).map(SqlType::Enum)
     }
 
     /// The type of arrays with this object id, as [`SqlType::of_oid`] has the elements. `None`: for others.
     pub fn of_array_oid(oid: u32) -> Option<Self> {
+        if let Some(id) = EnumId::of_array_oid(oid) {
+            return SqlType::Enum(id).array_of();
+        }
         Self::plain().into_iter().find(|ty| ty.array_oid() == oid)?.array_of()
     }
 
@@ -257,7 +279,34 @@ impl SqlType {
         Self::plain().into_iter().find(|ty| ty.oid() == oid)
     }
 
-    /// All types but arrays, without lengths.
+    /// The type with another enumeration for the one that it is of, or that its elements are of.
+    pub fn with_enum<E>(self, other: impl FnOnce(EnumId) -> Result<EnumId, E>) -> Result<Self, E> {
+        Ok(match self {
+            SqlType::Enum(id) => SqlType::Enum(other(id)?),
+            SqlType::Array(element) => match element.ty() {
+                SqlType::Enum(id) => {
+                    let oid = other(id)?.oid();
+                    SqlType::Array(Element { oid, modifier: -1 })
+                }
+                _ => self,
+            },
+            _ => self,
+        })
+    }
+
+    /// The enumeration that values, or the elements of arrays, are of.
+    pub fn enumeration(self) -> Option<EnumId> {
+        match self {
+            SqlType::Enum(id) => Some(id),
+            SqlType::Array(element) => match element.ty() {
+                SqlType::Enum(id) => Some(id),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// All types but arrays and enumerations, without lengths.
     fn plain() -> [Self; 19] {
         use SqlType::*;
         let decimal = Decimal { precision: 38, scale: 10 };
@@ -307,6 +356,7 @@ impl SqlType {
             SqlType::Uuid => 2950,
             SqlType::Jsonb => 3802,
             SqlType::Array(element) => element.array_oid(),
+            SqlType::Enum(id) => id.oid(),
         }
     }
 }
@@ -338,6 +388,7 @@ impl std::fmt::Display for SqlType {
             SqlType::Jsonb => f.write_str("jsonb"),
             SqlType::Array(Element::OID) => f.write_str("oid[]"),
             SqlType::Array(element) => write!(f, "{}[]", element.ty()),
+            SqlType::Enum(id) => f.write_str(&id.definition().shown()),
         }
     }
 }

@@ -9,6 +9,7 @@ use arrow::array::{
     FixedSizeBinaryBuilder, Float32Builder, Float64Builder, Int16Builder, Int32Builder,
     Int64Builder, IntervalMonthDayNanoBuilder, LargeBinaryBuilder, LargeStringBuilder, ListArray,
     StringViewBuilder, Time64MicrosecondBuilder, TimestampMicrosecondBuilder,
+    TimestampSecondBuilder,
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::datatypes::{
@@ -23,6 +24,7 @@ use halcyon_store::{Interval, Value, ValueRef};
 use halcyon_value::array;
 use halcyon_value::calendar::DAY_US;
 
+use crate::enums;
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::{Element, SqlType, TYPE_KEY};
 
@@ -64,6 +66,7 @@ pub fn sql_type_of_arrow(ty: &DataType) -> Option<SqlType> {
         DataType::Date32 | DataType::Date64 => SqlType::Date,
         DataType::Time32(_) | DataType::Time64(_) => SqlType::Time,
         DataType::Timestamp(_, None) => SqlType::Timestamp,
+        ty if let Some(id) = enums::of_arrow(ty) => SqlType::Enum(id),
         DataType::Timestamp(_, Some(_)) => SqlType::TimestampTz,
         DataType::Interval(_) => SqlType::Interval,
         DataType::FixedSizeBinary(16) => SqlType::Uuid,
@@ -133,6 +136,9 @@ pub fn value_at(array: &dyn Array, row: usize) -> Option<ValueRef<'_>> {
             ValueRef::Time(cell::<Time64MicrosecondType>(array, row))
         }
         DataType::Time64(_) => ValueRef::Time(cell::<Time64NanosecondType>(array, row) / 1_000),
+        ty if enums::of_arrow(ty).is_some() => {
+            ValueRef::Int64(cell::<TimestampSecondType>(array, row))
+        }
         DataType::Timestamp(unit, zone) => {
             // Within lists and rows, moments of other units than SQL's may lie beyond its range.
             let us = match unit {
@@ -177,6 +183,9 @@ pub fn to_scalar(value: ValueRef<'_>, ty: SqlType) -> ScalarValue {
         (ValueRef::Bool(value), _) => ScalarValue::Boolean(Some(value)),
         (ValueRef::Int16(value), _) => ScalarValue::Int16(Some(value)),
         (ValueRef::Int32(value), _) => ScalarValue::Int32(Some(value)),
+        (ValueRef::Int64(value), SqlType::Enum(id)) => {
+            ScalarValue::TimestampSecond(Some(value), Some(id.zone()))
+        }
         (ValueRef::Int64(value), _) => ScalarValue::Int64(Some(value)),
         (ValueRef::Float32(value), _) => ScalarValue::Float32(Some(value)),
         (ValueRef::Float64(value), _) => ScalarValue::Float64(Some(value)),
@@ -214,8 +223,13 @@ pub fn from_scalar(scalar: &ScalarValue) -> Option<Value> {
 }
 
 /// A column whose cells can be lent as values: a list of values becomes the bytes of arrays, as
-/// `halcyon_value::array` says. All else stays.
+/// `halcyon_value::array` says, labels become their positions. All else stays.
 pub fn stored(column: &ArrayRef) -> ArrayRef {
+    if enums::of_arrow(column.data_type()).is_some() {
+        return Arc::new(
+            column.as_primitive::<TimestampSecondType>().reinterpret_cast::<Int64Type>(),
+        );
+    }
     let (DataType::List(item), Some(lists)) = (column.data_type(), column.as_list_opt::<i32>())
     else {
         return Arc::clone(column);
@@ -295,6 +309,8 @@ pub enum ArrayWriter {
     Json(LargeStringBuilder),
     #[allow(missing_docs)]
     Jsonb(LargeBinaryBuilder),
+    #[allow(missing_docs)]
+    Enum(TimestampSecondBuilder),
     /// The bytes of arrays, to be made [`lists`].
     Array(BinaryViewBuilder, Element),
 }
@@ -330,13 +346,18 @@ impl ArrayWriter {
             SqlType::Array(element) => {
                 ArrayWriter::Array(BinaryViewBuilder::with_capacity(rows), element)
             }
+            SqlType::Enum(_) => {
+                let builder = TimestampSecondBuilder::with_capacity(rows);
+                ArrayWriter::Enum(builder.with_data_type(ty.arrow()))
+            }
         }
     }
 
-    /// As [`ArrayWriter::new`], but arrays stay the bytes that columns store.
+    /// As [`ArrayWriter::new`], but arrays stay the bytes, and labels the positions, that columns store.
     pub fn for_storage(ty: SqlType, rows: usize) -> Self {
         match ty {
             SqlType::Array(_) => ArrayWriter::Bytes(BinaryViewBuilder::with_capacity(rows)),
+            SqlType::Enum(_) => ArrayWriter::Int64(Int64Builder::with_capacity(rows)),
             other => ArrayWriter::new(other, rows),
         }
     }
@@ -348,6 +369,7 @@ impl ArrayWriter {
             (ArrayWriter::Int16(to), ValueRef::Int16(value)) => to.append_value(value),
             (ArrayWriter::Int32(to), ValueRef::Int32(value)) => to.append_value(value),
             (ArrayWriter::Int64(to), ValueRef::Int64(value)) => to.append_value(value),
+            (ArrayWriter::Enum(to), ValueRef::Int64(value)) => to.append_value(value),
             (ArrayWriter::Float32(to), ValueRef::Float32(value)) => to.append_value(value),
             (ArrayWriter::Float64(to), ValueRef::Float64(value)) => to.append_value(value),
             (ArrayWriter::Decimal(to), ValueRef::Decimal(value)) => to.append_value(value),
@@ -396,6 +418,7 @@ impl ArrayWriter {
             ArrayWriter::Json(to) => to.append_null(),
             ArrayWriter::Jsonb(to) => to.append_null(),
             ArrayWriter::Array(to, _) => to.append_null(),
+            ArrayWriter::Enum(to) => to.append_null(),
         }
     }
 
@@ -418,6 +441,7 @@ impl ArrayWriter {
             ArrayWriter::Uuid(to) => Arc::new(to.finish()),
             ArrayWriter::Json(to) => Arc::new(to.finish()),
             ArrayWriter::Jsonb(to) => Arc::new(to.finish()),
+            ArrayWriter::Enum(to) => Arc::new(to.finish()),
             ArrayWriter::Array(to, element) => Arc::new(lists(to.finish().iter(), *element)),
         }
     }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::coerce::zone::TimeZone;
 use crate::diagnose::external;
+use crate::enums::is_zoned_moment;
 use crate::error::{Result, SqlError, SqlState};
 use crate::types::SqlType;
 use crate::values::{ArrayWriter, shown_type, value_at};
@@ -117,7 +118,7 @@ pub fn argument_types(name: &str, count: usize) -> Option<Vec<DataType>> {
 
 /// The function for a call of `to_char` or `age` with a TIMESTAMPTZ.
 pub fn instead_of(name: &str, args: &[DataType]) -> Option<ScalarUDF> {
-    let has_zone = args.iter().any(|ty| matches!(ty, DataType::Timestamp(_, Some(_))));
+    let has_zone = args.iter().any(is_zoned_moment);
     let kind = [Kind::ToChar, Kind::Age].into_iter().find(|kind| kind.called() == name)?;
     has_zone.then(|| function(kind, None))
 }

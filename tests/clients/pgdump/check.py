@@ -38,6 +38,8 @@ FACTS = [
     "SELECT * FROM shop.sale ORDER BY id",
     'SELECT * FROM "Odd ""name""" ORDER BY 1',
     "SELECT * FROM worker ORDER BY 1",
+    "SELECT * FROM shop.poll ORDER BY m, id",
+    "INSERT INTO shop.poll (id) VALUES (9) RETURNING *",
     "SELECT * FROM shop.line ORDER BY 1",
     "INSERT INTO shop.line VALUES (4, 2) RETURNING total",
     "SELECT * FROM a_view_of_a_view",

@@ -1,4 +1,11 @@
 CREATE SCHEMA shop;
+CREATE TYPE shop.mood AS ENUM ('sad', 'it''s ok', 'Happy');
+COMMENT ON TYPE shop.mood IS 'how it goes';
+CREATE DOMAIN shop.positive AS INTEGER DEFAULT 3 CONSTRAINT above CHECK (VALUE > 0) CONSTRAINT below CHECK (VALUE < 100);
+CREATE DOMAIN shop.good AS shop.mood NOT NULL CHECK (VALUE <> 'sad');
+CREATE TABLE shop.poll (
+    id INTEGER PRIMARY KEY, m shop.mood DEFAULT 'it''s ok', ms shop.mood[], p shop.positive, g shop.good DEFAULT 'Happy',
+    CHECK (m <> 'Happy' OR p > 1));
 CREATE TABLE shop.customer (
     id SERIAL PRIMARY KEY, name VARCHAR(30) NOT NULL DEFAULT 'nobody', born DATE,
     CONSTRAINT named CHECK (name <> ''));
@@ -32,3 +39,5 @@ INSERT INTO shop.line VALUES (2, 3.50), (NULL, 1);
 INSERT INTO shop.sale (customer, amount, at, tags, marks) VALUES (2, 7, NULL, '{"a \"b\"",NULL,"x,y",""}', '{}'), (2, 8, NULL, NULL, ARRAY[1, NULL]);
 INSERT INTO worker VALUES (1, NULL), (2, 1);
 SELECT nextval('counter'), nextval('counter');
+INSERT INTO shop.poll (id, ms) VALUES (1, '{sad,NULL,"it''s ok"}'), (2, NULL);
+INSERT INTO shop.poll VALUES (3, 'Happy', '{}', 2, 'it''s ok');

@@ -115,7 +115,12 @@ pub(super) fn decode(bytes: &[u8], ty: SqlType) -> Result<Value> {
             let message = format!("unsupported jsonb version number {version}");
             return Err(SqlError::new(SqlState::INTERNAL_ERROR, message));
         }
-        SqlType::Char(_) | SqlType::Varchar(_) | SqlType::Text | SqlType::Json | SqlType::Jsonb => {
+        SqlType::Char(_)
+        | SqlType::Varchar(_)
+        | SqlType::Text
+        | SqlType::Json
+        | SqlType::Jsonb
+        | SqlType::Enum(_) => {
             let bytes = if ty == SqlType::Jsonb { &bytes[1..] } else { bytes };
             let text = std::str::from_utf8(bytes).ok().filter(|text| !text.contains('\0'));
             let text = text.ok_or_else(|| {
@@ -256,6 +261,9 @@ pub(super) fn encode(value: ValueRef<'_>, ty: SqlType, out: &mut Vec<u8>) {
         ValueRef::Bool(value) => put(&[value as u8]),
         ValueRef::Int16(value) => put(&value.to_be_bytes()),
         ValueRef::Int32(value) => put(&value.to_be_bytes()),
+        ValueRef::Int64(value) if let SqlType::Enum(id) = ty => {
+            put(id.definition().label(value).as_bytes());
+        }
         ValueRef::Int64(value) => put(&value.to_be_bytes()),
         ValueRef::Float32(value) => put(&value.to_be_bytes()),
         ValueRef::Float64(value) => put(&value.to_be_bytes()),

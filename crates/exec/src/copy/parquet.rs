@@ -23,7 +23,7 @@ use halcyon_sql::coerce::{self, Arena, TimeZone};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::rows::ResultColumn;
 use halcyon_sql::types::SqlType;
-use halcyon_sql::values::{ArrayWriter, sql_type_of};
+use halcyon_sql::values::{ArrayWriter, sql_type_of, sql_type_of_arrow};
 
 const BATCH_ROWS: usize = 8192;
 
@@ -135,7 +135,9 @@ fn convert(
         wanted,
         SqlType::Char(_) | SqlType::Varchar(Some(_)) | SqlType::Json | SqlType::Jsonb
     );
-    let alike = found.storage() == wanted.storage() && found.element() == wanted.element();
+    let alike = found.storage() == wanted.storage()
+        && found.element() == wanted.element()
+        && found.enumeration() == wanted.enumeration();
     if alike && !bounded {
         return as_storage(array, wanted);
     }
@@ -159,14 +161,12 @@ fn convert(
 
 /// COPY TO a Parquet file. Returns the rows written.
 ///
-/// Parquet has intervals of milliseconds only, so ours are written as text, and so are documents; a UUID
-/// is told as one.
+/// Parquet has intervals of milliseconds only, so ours are written as text, and so are documents and labels;
+/// a UUID is told as one.
 pub(super) fn write(mut output: CopyOut, file: File, path: &str) -> Result<u64> {
     let field = |column: &ResultColumn| {
         let field = match column.field.data_type() {
-            DataType::Interval(_) | DataType::LargeUtf8 | DataType::LargeBinary => {
-                SqlType::Text.field(&column.name, true)
-            }
+            ty if text_of(ty).is_some() => SqlType::Text.field(&column.name, true),
             DataType::List(item) if is_written_as_text(item.data_type()) => {
                 SqlType::Text.field(&column.name, true)
             }
@@ -193,16 +193,16 @@ pub(super) fn write(mut output: CopyOut, file: File, path: &str) -> Result<u64> 
     Ok(output.rows())
 }
 
+/// The type whose values a file has as texts; `None` for others.
+fn text_of(ty: &DataType) -> Option<SqlType> {
+    sql_type_of_arrow(ty).filter(|ty| {
+        matches!(ty, SqlType::Interval | SqlType::Json | SqlType::Jsonb | SqlType::Enum(_))
+    })
+}
+
 /// Whether a file has an array of elements of this type as its text.
 fn is_written_as_text(item: &DataType) -> bool {
-    matches!(
-        item,
-        DataType::Interval(_)
-            | DataType::LargeUtf8
-            | DataType::LargeBinary
-            | DataType::FixedSizeBinary(_)
-            | DataType::List(_)
-    )
+    text_of(item).is_some() || matches!(item, DataType::FixedSizeBinary(_) | DataType::List(_))
 }
 
 /// A column as the file has it.
@@ -210,12 +210,7 @@ fn written(field: &Field, column: &ArrayRef) -> Result<ArrayRef> {
     if field.data_type() == column.data_type() {
         return Ok(column.clone());
     }
-    let of = match column.data_type() {
-        DataType::Interval(_) => Some(SqlType::Interval),
-        DataType::LargeUtf8 => Some(SqlType::Json),
-        DataType::LargeBinary => Some(SqlType::Jsonb),
-        _ => None,
-    };
+    let of = text_of(column.data_type());
     if matches!(column.data_type(), DataType::List(_)) {
         let mut texts = StringViewBuilder::with_capacity(column.len());
         let mut text = String::new();

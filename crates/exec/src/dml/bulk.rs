@@ -304,6 +304,7 @@ pub(crate) fn as_storage(array: &ArrayRef, ty: SqlType) -> Result<ArrayRef> {
     let array = &stored(array);
     let wanted = match ty {
         SqlType::Array(_) => DataType::BinaryView,
+        SqlType::Enum(_) => DataType::Int64,
         other => other.arrow(),
     };
     let text = |ty: &DataType| matches!(ty, DataType::Utf8 | DataType::Utf8View);

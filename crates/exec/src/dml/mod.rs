@@ -192,7 +192,7 @@ pub fn is_into_plain_table(binder: &Binder<'_>, write: Write<'_>) -> bool {
             && table
                 .columns
                 .iter()
-                .all(|column| column.default.is_none() && column.generated.is_none())
+                .all(|c| c.default.is_none() && c.generated.is_none() && c.domain.is_none())
     })
 }
 

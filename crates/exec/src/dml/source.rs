@@ -262,7 +262,9 @@ pub fn default(binder: &Binder<'_>, table: &Table, column: u16) -> Result<Cell> 
         let convert = Convert::new(SqlType::BigInt, definition.ty, &definition.name)?;
         return Ok(Cell::Sequence(sequence, convert));
     }
-    let Some(text) = &definition.default else { return Ok(Cell::Const(Value::Null)) };
+    let Some(text) = binder.catalog.default_of(definition) else {
+        return Ok(Cell::Const(Value::Null));
+    };
     let expr = parse_expr(text)?;
     if let Some(sequence) = nextval_of(&expr, binder.catalog, &binder.session.search_path) {
         let wish = [Privilege::Usage, Privilege::Update];

@@ -9,15 +9,13 @@ use halcyon_txn::Mode;
 use super::generated::{Generated, with_generated};
 use super::{Scope, WriteContext};
 use crate::constraints::{
-    KeyLookup, check_violation, columns_of_check, compile_check, holds, missing_reference,
-    null_violation, unique_violation,
+    KeyLookup, RowCondition, missing_reference, null_violation, unique_violation,
 };
 use crate::deferrable::DeferrableCheck;
-use halcyon_catalog::{Check, ForeignKey, Index, Table};
+use halcyon_catalog::{ForeignKey, Index, Table};
 use halcyon_derived::VerifiedIndex;
 use halcyon_plan::bind::Binder;
 use halcyon_plan::env::Env;
-use halcyon_plan::scalar::Program;
 use halcyon_sql::coerce::Arena;
 use halcyon_sql::error::Result;
 
@@ -28,7 +26,7 @@ pub(crate) struct Target {
     /// The table.
     pub table: Arc<Table>,
     not_null: Vec<u16>,
-    checks: Vec<(Check, Program)>,
+    checks: Vec<RowCondition>,
     /// Generated columns that follow from the written columns.
     generated: Generated,
     /// Derived indexes whose keys the written columns take part in.
@@ -103,13 +101,7 @@ impl Target {
         let columns = columns.as_deref();
         let touched = |column: &u16| columns.is_none_or(|columns| columns.contains(column));
         let not_null = |column: &u16| table.columns[*column as usize].not_null && touched(column);
-        let mut checks = Vec::new();
-        for check in &table.checks {
-            let mentioned = columns_of_check(table, check);
-            if columns.is_none() || mentioned.iter().any(&touched) {
-                checks.push((check.clone(), compile_check(binder, table, check)?));
-            }
-        }
+        let checks = RowCondition::all(binder, table, &touched)?;
         let is_derived = |index: &&Index| {
             index.derived.is_some() && (columns.is_none() || index.inputs().any(|at| touched(&at)))
         };
@@ -172,11 +164,7 @@ impl Target {
                 return Err(null_violation(&self.table, *column, row));
             }
         }
-        for (check, program) in &self.checks {
-            if !holds(program, row, env, arena)? {
-                return Err(check_violation(&self.table, check, row));
-            }
-        }
+        self.checks.iter().try_for_each(|check| check.verify(&self.table, row, env, arena))?;
         self.derived.iter().try_for_each(|index| index.verify(row))
     }
 

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::objects::{self, Object, What};
-use crate::{describe, statics};
-use halcyon_catalog::{Index, Table};
+use crate::{describe, statics, user_types};
+use halcyon_catalog::{Check, Index, Table};
 use halcyon_sql::identifier::quote_ident;
 
 /// The functions.
@@ -38,7 +38,10 @@ pub(super) const FUNCTIONS: &[Definition] = &[
         let object = args[0].oid().and_then(|oid| c.objects().get(oid));
         Ok(object.map_or(ScalarValue::Null, |object| truth(c.is_visible(object))))
     }),
-    define("pg_type_is_visible", (1, 1), Gives::Bool, BOUND, visible),
+    define("pg_type_is_visible", (1, 1), Gives::Bool, BOUND, |c, args| {
+        let oid = args[0].oid();
+        Ok(oid.map_or(ScalarValue::Null, |oid| truth(user_types::is_visible(c, oid))))
+    }),
     define("pg_function_is_visible", (1, 1), Gives::Bool, BOUND, visible),
     define("pg_operator_is_visible", (1, 1), Gives::Bool, BOUND, visible),
     define("pg_opclass_is_visible", (1, 1), Gives::Bool, BOUND, visible),
@@ -68,15 +71,16 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     define("col_description", (2, 2), Gives::Text, BOUND, column_description),
     // NULL where a cast from text would be an error. The rewriter puts casts around calls of these.
     define("to_regclass", (1, 1), Gives::Oid, BOUND, |c, args| found(relation_oid(c, &args[0]))),
-    define("to_regtype", (1, 1), Gives::Oid, BOUND, |_, args| found(type_oid(&args[0]))),
+    define("to_regtype", (1, 1), Gives::Oid, BOUND, |c, args| found(type_oid(c, &args[0]))),
     define("to_regnamespace", (1, 1), Gives::Oid, BOUND, |c, args| {
         found(namespace_oid(c, &args[0]))
     }),
     define("to_regrole", (1, 1), Gives::Oid, BOUND, |c, args| found(role_oid(c, &args[0]))),
     define("to_regproc", (1, 1), Gives::Oid, BOUND, |_, args| found(function_oid(&args[0]))),
-    define("pg_typeof", (1, 1), Gives::Type, PURE, |_, args| {
+    define("pg_typeof", (1, 1), Gives::Type, BOUND, |c, args| {
         let oid = crate::table::type_of(args[0].field());
-        Ok(text(describe::format_type(oid, None).unwrap_or_else(|| "unknown".to_owned())))
+        let name = user_types::format_type(c, oid, None);
+        Ok(text(name.unwrap_or_else(|| "unknown".to_owned())))
     }),
     define("acldefault", (2, 2), Gives::Texts, BOUND, |c, args| {
         let (Some(kind), Some(owner)) = (args[0].text(), args[1].oid()) else {
@@ -102,12 +106,13 @@ pub(super) const FUNCTIONS: &[Definition] = &[
             (None, oid) => oid.to_string(),
         }))
     }),
-    define("pg_regtype_oid", (1, 1), Gives::Oid, BOUND, |_, args| {
-        Ok(type_oid(&args[0])?.map_or(ScalarValue::Null, oid))
+    define("pg_regtype_oid", (1, 1), Gives::Oid, BOUND, |c, args| {
+        Ok(type_oid(c, &args[0])?.map_or(ScalarValue::Null, oid))
     }),
-    define("pg_regtype_name", (1, 1), Gives::Text, BOUND, |_, args| {
-        let Some(oid) = type_oid(&args[0])? else { return Ok(ScalarValue::Null) };
-        Ok(text(describe::format_type(oid, None).unwrap_or_else(|| oid.to_string())))
+    define("pg_regtype_name", (1, 1), Gives::Text, BOUND, |c, args| {
+        let Some(oid) = type_oid(c, &args[0])? else { return Ok(ScalarValue::Null) };
+        let name = user_types::format_type(c, oid, None);
+        Ok(text(name.unwrap_or_else(|| oid.to_string())))
     }),
     define("pg_regnamespace_oid", (1, 1), Gives::Oid, BOUND, |c, args| {
         Ok(namespace_oid(c, &args[0])?.map_or(ScalarValue::Null, oid))
@@ -227,15 +232,15 @@ pub(super) fn relation_oid(context: &Context, arg: &Arg<'_>) -> Result<Option<u3
     })
 }
 
-fn type_oid(arg: &Arg<'_>) -> Result<Option<u32>> {
+fn type_oid(context: &Context, arg: &Arg<'_>) -> Result<Option<u32>> {
     reg(arg, SqlState::UNDEFINED_OBJECT, "type", |name| {
-        let parts = parse_name(name)?;
-        let name = parts.last()?;
-        let (name, is_array) = match name.strip_suffix("[]") {
+        let (name, is_array) = match name.trim().strip_suffix("[]") {
             Some(element) => (element, true),
-            None => (name.as_str(), false),
+            None => (name, false),
         };
-        let short = match name {
+        let mut parts = parse_name(name)?;
+        let last = parts.last_mut()?;
+        let short = match last.as_str() {
             "boolean" => "bool",
             "smallint" => "int2",
             "integer" | "int" => "int4",
@@ -250,8 +255,8 @@ fn type_oid(arg: &Arg<'_>) -> Result<Option<u32>> {
             "time without time zone" => "time",
             other => other,
         };
-        let array = is_array.then(|| format!("_{short}"));
-        Some(statics::type_by_name(array.as_deref().unwrap_or(short))?.oid)
+        *last = short.to_owned();
+        user_types::oid_of(context, &parts, is_array)
     })
 }
 
@@ -298,6 +303,13 @@ fn constraintdef(context: &Context, args: &[Arg<'_>]) -> Outcome {
     let pretty = args.get(1).and_then(Arg::bool).unwrap_or(false);
     if let Some((table, index)) = index_of(context, &args[0]) {
         return Ok(text_or_null(describe::key_constraint(table, index)));
+    }
+    for own in context.catalog.types.values() {
+        let mut checks = own.domain().into_iter().flat_map(|domain| &domain.checks);
+        if let Some(check) = checks.find(|check| objects::domain_check_oid(own, check) == oid) {
+            let expr = describe::value_in_capitals(&check.expr);
+            return Ok(text(describe::check(&Check { expr, ..check.clone() }, pretty)));
+        }
     }
     for table in context.catalog.tables.values() {
         if let Some(check) = table.checks.iter().find(|c| objects::check_oid(table, c) == oid) {
@@ -363,6 +375,11 @@ fn description(context: &Context, oid: u32, catalog: &str) -> Option<String> {
             schemas.find(|schema| objects::schema_oid(schema) == oid)?.comment.clone()
         }
         _ => {
+            if catalog == "pg_type"
+                && let Some(found) = user_types::by_oid(&context.catalog, oid)
+            {
+                return found.own.comment.clone().filter(|_| !found.is_array);
+            }
             let class = match catalog {
                 "pg_proc" => 1255,
                 "pg_type" => 1247,

@@ -6,17 +6,18 @@ use arrow::array::{ArrayRef, Int32Array, ListArray, StructArray};
 use arrow::datatypes::{DataType, Field, Fields};
 
 use super::*;
-use crate::describe;
+use crate::{describe, user_types};
 
 /// The functions.
 pub(super) const FUNCTIONS: &[Definition] = &[
     define("pg_size_pretty", (1, 1), Gives::Text, PURE, |_, args| {
         Ok(text_or_null(args[0].int().map(describe::size)))
     }),
-    define("format_type", (1, 2), Gives::Text, PURE, |_, args| {
+    define("format_type", (1, 2), Gives::Text, BOUND, |c, args| {
         let modifier = args.get(1).and_then(Arg::int).map(|m| m as i32);
         let Some(oid) = args[0].oid() else { return Ok(ScalarValue::Null) };
-        Ok(text(describe::format_type(oid, modifier).unwrap_or_else(|| "???".to_owned())))
+        let name = user_types::format_type(c, oid, modifier);
+        Ok(text(name.unwrap_or_else(|| "???".to_owned())))
     }),
     define("pg_encoding_to_char", (1, 1), Gives::Text, PURE, |_, args| {
         Ok(text_or_null(args[0].int().map(|code| encoding(code).to_owned())))

@@ -4,7 +4,7 @@ use super::visible::{relations, yes};
 use crate::objects::{Object, What};
 use crate::table::type_oid;
 use crate::view::{Name, Text, row, system_tables};
-use crate::{Context, describe, statics};
+use crate::{Context, describe, statics, user_types};
 use halcyon_catalog::{Column, Table};
 use halcyon_sql::types::SqlType;
 
@@ -32,12 +32,12 @@ system_tables! {
         collation_catalog: Option<Name> = None,
         collation_schema: Option<Name> = None,
         collation_name: Option<Name> = None,
-        domain_catalog: Option<Name> = None,
-        domain_schema: Option<Name> = None,
-        domain_name: Option<Name> = None,
+        domain_catalog: Option<Name>,
+        domain_schema: Option<Name>,
+        domain_name: Option<Name>,
         udt_catalog: Name,
-        udt_schema: Name = Name("pg_catalog".to_owned()),
-        udt_name: Option<Name>,
+        udt_schema: Name,
+        udt_name: Name,
         scope_catalog: Option<Name> = None,
         scope_schema: Option<Name> = None,
         scope_name: Option<Name> = None,
@@ -57,16 +57,65 @@ system_tables! {
     }
 }
 
-/// What `columns` tells of a type: (length, octets, precision, radix, scale, time precision).
-struct TypeFacts {
+/// What `columns` tells of a type.
+pub(super) struct TypeFacts {
     oid: u32,
+    /// `ARRAY`, `USER-DEFINED` or the type's name.
+    pub(super) data_type: String,
+    /// Schema and name of its row in `pg_type`.
+    pub(super) udt: (String, String),
     length: Option<i64>,
     precision: Option<(i64, i64, i64)>,
     time: Option<i64>,
 }
 
+/// Facts as columns of numbers.
+pub(super) struct Told {
+    pub(super) length: Option<i64>,
+    pub(super) octets: Option<i64>,
+    pub(super) precision: Option<i64>,
+    pub(super) radix: Option<i64>,
+    pub(super) scale: Option<i64>,
+    pub(super) time: Option<i64>,
+}
+
 impl TypeFacts {
-    fn of(ty: SqlType) -> Self {
+    pub(super) fn told(&self) -> Told {
+        let octets = match self.length {
+            Some(n) => Some(n.saturating_mul(4)),
+            None => matches!(self.oid, 25 | 1042 | 1043 | 17).then_some(1 << 30),
+        };
+        Told {
+            length: self.length,
+            octets,
+            precision: self.precision.map(|p| p.0),
+            radix: self.precision.map(|p| p.1),
+            scale: self.precision.map(|(_, _, scale)| scale).filter(|scale| *scale >= 0),
+            time: self.time,
+        }
+    }
+
+    /// Of a type by its number, without what a length or precision adds.
+    fn named(context: &Context, oid: u32) -> Self {
+        let catalog = &context.catalog;
+        let own = user_types::by_oid(catalog, oid);
+        let data_type = match user_types::is_array(catalog, oid) {
+            true => "ARRAY".to_owned(),
+            false if own.is_some() => "USER-DEFINED".to_owned(),
+            false => describe::format_type(oid, None).unwrap_or_default(),
+        };
+        let udt = match own {
+            Some(own) => (own.own.schema.clone(), own.typname()),
+            None => {
+                let name = statics::type_by_oid(oid).map(|ty| ty.name.clone());
+                ("pg_catalog".to_owned(), name.unwrap_or_default())
+            }
+        };
+        let (precision, time) = (binary_precision(oid), time_precision(oid));
+        TypeFacts { oid, data_type, udt, length: None, precision, time }
+    }
+
+    pub(super) fn of(context: &Context, ty: SqlType) -> Self {
         let length = match ty {
             SqlType::Char(n) | SqlType::Varchar(n) => n.map(i64::from),
             _ => None,
@@ -75,12 +124,7 @@ impl TypeFacts {
             SqlType::Decimal { precision, scale } => Some((precision.into(), 10, scale.into())),
             other => binary_precision(other.oid()),
         };
-        TypeFacts { oid: ty.oid(), length, precision, time: time_precision(ty.oid()) }
-    }
-
-    fn of_system(oid: u32) -> Self {
-        let (precision, time) = (binary_precision(oid), time_precision(oid));
-        TypeFacts { oid, length: None, precision, time }
+        TypeFacts { length, precision, ..TypeFacts::named(context, ty.oid()) }
     }
 }
 
@@ -109,7 +153,7 @@ fn column_rows(context: &Context, rows: &mut Vec<ColumnsRow>) {
         match &object.what {
             What::Table(table) => {
                 for (at, column) in table.columns.iter().enumerate() {
-                    let facts = TypeFacts::of(column.ty);
+                    let facts = TypeFacts::of(context, column.ty);
                     column_row(
                         context,
                         object,
@@ -123,12 +167,13 @@ fn column_rows(context: &Context, rows: &mut Vec<ColumnsRow>) {
             }
             What::View(view) => {
                 for (at, (name, ty)) in view.columns.iter().enumerate() {
-                    column_row(context, object, at, name, TypeFacts::of(*ty), None, rows);
+                    let facts = TypeFacts::of(context, *ty);
+                    column_row(context, object, at, name, facts, None, rows);
                 }
             }
             What::System(system) => {
                 for (at, field) in system.schema().fields().iter().enumerate() {
-                    let facts = TypeFacts::of_system(type_oid(field));
+                    let facts = TypeFacts::named(context, type_oid(field));
                     column_row(context, object, at, field.name(), facts, None, rows);
                 }
             }
@@ -157,17 +202,10 @@ fn column_row(
         Some((identity.always, options))
     });
     let options = identity.map(|(_, options)| options);
-    let type_row = statics::type_by_oid(facts.oid);
-    let array = type_row.is_some_and(|ty| ty.element.is_some() && ty.name.starts_with('_'));
-    let data_type = match array {
-        true => "ARRAY".to_owned(),
-        false => describe::format_type(facts.oid, None).unwrap_or_default(),
-    };
-    let octets = match facts.length {
-        Some(n) => Some(n.saturating_mul(4)),
-        None => matches!(facts.oid, 25 | 1042 | 1043 | 17).then_some(1 << 30),
-    };
-    let scale = facts.precision.map(|(_, _, scale)| scale).filter(|scale| *scale >= 0);
+    let told = facts.told();
+    let domain = column
+        .and_then(|(_, column)| context.catalog.type_numbered(column.domain?))
+        .map(|domain| (domain.schema.clone(), domain.name.clone()));
     let generated = column.and_then(|(_, column)| column.generated.as_ref());
     let not_null = column.is_some_and(|(_, column)| column.not_null);
     row!(rows; ColumnsRow {
@@ -178,15 +216,19 @@ fn column_row(
         ordinal_position: at + 1,
         column_default: column.and_then(|(_, column)| describe::default(column)),
         is_nullable: yes(!not_null),
-        data_type: data_type,
-        character_maximum_length: facts.length,
-        character_octet_length: octets,
-        numeric_precision: facts.precision.map(|p| p.0),
-        numeric_precision_radix: facts.precision.map(|p| p.1),
-        numeric_scale: scale,
-        datetime_precision: facts.time,
+        data_type: facts.data_type,
+        character_maximum_length: told.length,
+        character_octet_length: told.octets,
+        numeric_precision: told.precision,
+        numeric_precision_radix: told.radix,
+        numeric_scale: told.scale,
+        datetime_precision: told.time,
+        domain_catalog: domain.is_some().then(|| database.clone()),
+        domain_schema: domain.as_ref().map(|(schema, _)| schema.clone()),
+        domain_name: domain.map(|(_, name)| name),
         udt_catalog: database,
-        udt_name: type_row.map(|ty| ty.name.clone()),
+        udt_schema: facts.udt.0,
+        udt_name: facts.udt.1,
         dtd_identifier: (at + 1).to_string(),
         is_identity: yes(identity.is_some()),
         identity_generation: identity.map(|(always, _)| if always { "ALWAYS" } else { "BY DEFAULT" }),

@@ -243,6 +243,14 @@ fn constraint_table_usage(context: &Context, rows: &mut Vec<ConstraintTableUsage
 
 fn check_constraints(context: &Context, rows: &mut Vec<CheckConstraintsRow>) {
     let database = &context.session.database;
+    for (schema, name, clause) in super::domains::clauses(context) {
+        row!(rows; CheckConstraintsRow {
+            constraint_catalog: database,
+            constraint_schema: schema,
+            constraint_name: name,
+            check_clause: clause,
+        });
+    }
     for (object, table) in own_tables(context) {
         for check in &table.checks {
             row!(rows; CheckConstraintsRow {

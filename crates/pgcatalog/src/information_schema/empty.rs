@@ -67,19 +67,6 @@ pub(crate) const TABLES: &[Def] = &[
         ("action_reference_old_row", Name), ("action_reference_new_row", Name),
         ("created", Time),
     ]),
-    Def::empty("domains", &[
-        ("domain_catalog", Name), ("domain_schema", Name), ("domain_name", Name),
-        ("data_type", Text), ("character_maximum_length", Int4),
-        ("character_octet_length", Int4), ("character_set_catalog", Name),
-        ("character_set_schema", Name), ("character_set_name", Name),
-        ("collation_catalog", Name), ("collation_schema", Name), ("collation_name", Name),
-        ("numeric_precision", Int4), ("numeric_precision_radix", Int4),
-        ("numeric_scale", Int4), ("datetime_precision", Int4), ("interval_type", Text),
-        ("interval_precision", Int4), ("domain_default", Text), ("udt_catalog", Name),
-        ("udt_schema", Name), ("udt_name", Name), ("scope_catalog", Name),
-        ("scope_schema", Name), ("scope_name", Name), ("maximum_cardinality", Int4),
-        ("dtd_identifier", Name),
-    ]),
     Def::empty("element_types", &[
         ("object_catalog", Name), ("object_schema", Name), ("object_name", Name),
         ("object_type", Text), ("collection_type_identifier", Name), ("data_type", Text),
@@ -117,11 +104,6 @@ pub(crate) const TABLES: &[Def] = &[
         ("specific_schema", Name), ("specific_name", Name), ("routine_catalog", Name),
         ("routine_schema", Name), ("routine_name", Name), ("privilege_type", Text),
         ("is_grantable", Text),
-    ]),
-    Def::empty("domain_constraints", &[
-        ("constraint_catalog", Name), ("constraint_schema", Name),
-        ("constraint_name", Name), ("domain_catalog", Name), ("domain_schema", Name),
-        ("domain_name", Name), ("is_deferrable", Text), ("initially_deferred", Text),
     ]),
     Def::empty("usage_privileges", &[
         ("grantor", Name), ("grantee", Name), ("object_catalog", Name), ("object_schema", Name),

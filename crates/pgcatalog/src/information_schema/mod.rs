@@ -4,6 +4,7 @@
 
 mod columns;
 mod constraints;
+mod domains;
 // Lists of columns, several to a line.
 #[rustfmt::skip]
 mod empty;
@@ -14,6 +15,13 @@ mod visible;
 use super::table::Def;
 
 /// The views by topic.
-pub(crate) fn tables() -> [&'static [Def]; 5] {
-    [relations::TABLES, columns::TABLES, constraints::TABLES, rights::TABLES, empty::TABLES]
+pub(crate) fn tables() -> [&'static [Def]; 6] {
+    [
+        relations::TABLES,
+        columns::TABLES,
+        constraints::TABLES,
+        domains::TABLES,
+        rights::TABLES,
+        empty::TABLES,
+    ]
 }

@@ -3,7 +3,7 @@
 use crate::objects::{self, What, each_table};
 use crate::table::type_oid;
 use crate::view::{Acl, Char, Name, Oid, Text, Texts, row, system_tables};
-use crate::{Context, describe, statics};
+use crate::{Context, describe, user_types};
 use halcyon_catalog::Column;
 
 system_tables! {
@@ -53,31 +53,33 @@ fn attribute(context: &Context, rows: &mut Vec<AttributeRow>) {
         match &object.what {
             What::Table(table) => {
                 for (at, column) in table.columns.iter().enumerate() {
-                    Attribute::of_column(object.oid, at, column).push(rows);
+                    Attribute::of_column(object.oid, at, column).push(context, rows);
                 }
             }
             What::Index(table, index) => {
                 for (at, key) in describe::index_keys(table, index).iter().enumerate() {
                     let modifier = key.ty.modifier();
                     let (name, ty) = (&key.name, key.ty.oid());
-                    Attribute { modifier, ..Attribute::new(object.oid, at, name, ty) }.push(rows);
+                    let attribute = Attribute::new(object.oid, at, name, ty);
+                    Attribute { modifier, ..attribute }.push(context, rows);
                 }
             }
             What::View(view) => {
                 for (at, (name, ty)) in view.columns.iter().enumerate() {
                     let modifier = ty.modifier();
                     let attribute = Attribute::new(object.oid, at, name, ty.oid());
-                    Attribute { modifier, ..attribute }.push(rows);
+                    Attribute { modifier, ..attribute }.push(context, rows);
                 }
             }
             What::Sequence(_) => {
                 for (at, (name, ty)) in SEQUENCE_COLUMNS.iter().enumerate() {
-                    Attribute::new(object.oid, at, name, *ty).push(rows);
+                    Attribute::new(object.oid, at, name, *ty).push(context, rows);
                 }
             }
             What::System(system) => {
                 for (at, field) in system.schema().fields().iter().enumerate() {
-                    Attribute::new(object.oid, at, field.name(), type_oid(field)).push(rows);
+                    let ty = type_oid(field);
+                    Attribute::new(object.oid, at, field.name(), ty).push(context, rows);
                 }
             }
         }
@@ -114,20 +116,20 @@ impl<'a> Attribute<'a> {
     }
 
     fn of_column(relation: u32, at: usize, column: &'a Column) -> Self {
+        let ty = column.domain.unwrap_or_else(|| column.ty.oid());
         Attribute {
-            modifier: column.ty.modifier(),
+            modifier: if column.domain.is_some() { -1 } else { column.ty.modifier() },
             not_null: column.not_null,
             default: column.generated.is_some() || describe::default(column).is_some(),
             identity: describe::identity_letter(column),
             generated: describe::generated_letter(column),
-            ..Attribute::new(relation, at, &column.name, column.ty.oid())
+            ..Attribute::new(relation, at, &column.name, ty)
         }
     }
 
-    fn push(self, rows: &mut Vec<AttributeRow>) {
-        let length = describe::type_length(self.ty);
-        let array = statics::type_by_oid(self.ty)
-            .is_some_and(|ty| ty.element.is_some() && ty.name.starts_with('_'));
+    fn push(self, context: &Context, rows: &mut Vec<AttributeRow>) {
+        let length = user_types::length(&context.catalog, self.ty);
+        let array = user_types::is_array(&context.catalog, self.ty);
         let align = match length {
             1 => "c",
             2 => "s",

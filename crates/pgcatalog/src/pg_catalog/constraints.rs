@@ -39,7 +39,7 @@ system_tables! {
         condeferred: bool,
         convalidated: bool = true,
         conrelid: Oid,
-        contypid: Oid = Oid(0),
+        contypid: Oid,
         conindid: Oid,
         conparentid: Oid = Oid(0),
         confrelid: Oid,
@@ -119,6 +119,7 @@ fn numbers(columns: impl IntoIterator<Item = u16>) -> Vec<i64> {
 }
 
 fn constraint(context: &Context, rows: &mut Vec<ConstraintRow>) {
+    domain_constraints(context, rows);
     for (object, table) in each_table(context) {
         let namespace = objects::namespace(&context.catalog, &object.schema);
         let mut push = |oid: u32, name: &String, kind: &'static str, columns, rest: Reference| {
@@ -130,6 +131,7 @@ fn constraint(context: &Context, rows: &mut Vec<ConstraintRow>) {
                 condeferrable: rest.deferral.is_some(),
                 condeferred: rest.deferral == Some(Deferral::Deferred),
                 conrelid: object.oid,
+                contypid: 0_u32,
                 conindid: rest.index,
                 confrelid: rest.table,
                 confupdtype: rest.on_update,
@@ -171,6 +173,35 @@ fn constraint(context: &Context, rows: &mut Vec<ConstraintRow>) {
             };
             let columns = numbers(key.columns.iter().copied());
             push(objects::foreign_key_oid(table, key), &key.name, "f", Some(columns), rest);
+        }
+    }
+}
+
+/// The conditions of domains.
+fn domain_constraints(context: &Context, rows: &mut Vec<ConstraintRow>) {
+    for own in context.catalog.types.values() {
+        let namespace = objects::namespace(&context.catalog, &own.schema);
+        for check in own.domain().into_iter().flat_map(|domain| &domain.checks) {
+            let none = Reference::none();
+            row!(rows; ConstraintRow {
+                oid: objects::domain_check_oid(own, check),
+                conname: &check.name,
+                connamespace: namespace,
+                contype: "c",
+                condeferrable: false,
+                condeferred: false,
+                conrelid: 0_u32,
+                contypid: own.oid(),
+                conindid: none.index,
+                confrelid: none.table,
+                confupdtype: none.on_update,
+                confdeltype: none.on_delete,
+                confmatchtype: none.matching,
+                connoinherit: false,
+                conkey: none.columns.clone(),
+                confkey: none.columns,
+                conbin: Some(describe::value_in_capitals(&check.expr)),
+            });
         }
     }
 }

@@ -18,7 +18,7 @@ system_tables! {
     pg_depend: DependRow from depend {
         classid: Oid,
         objid: Oid,
-        objsubid: i32 = 0,
+        objsubid: i32,
         refclassid: Oid,
         refobjid: Oid,
         refobjsubid: i32,
@@ -29,6 +29,7 @@ system_tables! {
 /// Ids of tables that others refer to.
 const PG_CLASS: u32 = 1259;
 const PG_NAMESPACE: u32 = 2615;
+const PG_TYPE: u32 = 1247;
 
 fn description(context: &Context, rows: &mut Vec<DescriptionRow>) {
     for object in context.objects().relations.values() {
@@ -61,6 +62,16 @@ fn description(context: &Context, rows: &mut Vec<DescriptionRow>) {
             });
         }
     }
+    for own in context.catalog.types.values() {
+        if let Some(comment) = &own.comment {
+            row!(rows; DescriptionRow {
+                objoid: own.oid(),
+                classoid: PG_TYPE,
+                objsubid: 0,
+                description: comment,
+            });
+        }
+    }
     fixed_descriptions(rows);
 }
 
@@ -76,14 +87,28 @@ fn fixed_descriptions(rows: &mut Vec<DescriptionRow>) {
     }
 }
 
-/// Sequences depend on the columns they feed, views on what they read, and defaults on their sequences.
-/// Foreign keys are not told.
+/// Sequences depend on the columns they feed, views on what they read, defaults on their sequences, columns and
+/// domains on users' types. Foreign keys are not told.
 fn depend(context: &Context, rows: &mut Vec<DependRow>) {
+    for own in context.catalog.types.values() {
+        if let Some(base) = own.domain().and_then(|domain| domain.base.enumeration()) {
+            row!(rows; DependRow {
+                classid: PG_TYPE,
+                objid: own.oid(),
+                objsubid: 0,
+                refclassid: PG_TYPE,
+                refobjid: base.oid(),
+                refobjsubid: 0_u32,
+                deptype: "n",
+            });
+        }
+    }
     for object in context.objects().relations.values() {
         match &object.what {
             What::Sequence(sequence) => owned_sequence(context, sequence, rows),
             What::View(view) => reads(context, object.oid, &view.query, rows),
             What::Table(table) => {
+                columns_of_types(context, table, rows);
                 if let Some(view) = table.materialized() {
                     reads(context, object.oid, &view.query, rows);
                 }
@@ -103,6 +128,7 @@ fn owned_sequence(context: &Context, sequence: &Sequence, rows: &mut Vec<DependR
     row!(rows; DependRow {
         classid: PG_CLASS,
         objid: sequence.oid,
+        objsubid: 0,
         refclassid: PG_CLASS,
         refobjid: table.0,
         refobjsubid: u32::from(column) + 1,
@@ -118,9 +144,30 @@ fn reads(context: &Context, view: u32, query: &str, rows: &mut Vec<DependRow>) {
             Some(Relation::Table(table)) => table.id.0,
             Some(Relation::View(view)) => view.oid,
             Some(Relation::Sequence(sequence)) => sequence.oid,
-            Some(Relation::Index { .. }) | None => continue,
+            Some(Relation::Index { .. } | Relation::Type(_)) | None => continue,
         };
         needs(PG_REWRITE, view, read, rows);
+    }
+}
+
+/// Columns that are of types of users.
+fn columns_of_types(context: &Context, table: &Table, rows: &mut Vec<DependRow>) {
+    for (at, column) in table.columns.iter().enumerate() {
+        let domain = column.domain.and_then(|id| context.catalog.type_numbered(id));
+        let ty = match (domain, column.ty.enumeration()) {
+            (Some(domain), _) => domain.oid(),
+            (None, Some(enumeration)) => enumeration.oid(),
+            (None, None) => continue,
+        };
+        row!(rows; DependRow {
+            classid: PG_CLASS,
+            objid: table.id.0,
+            objsubid: at + 1,
+            refclassid: PG_TYPE,
+            refobjid: ty,
+            refobjsubid: 0_u32,
+            deptype: "n",
+        });
     }
 }
 
@@ -147,6 +194,7 @@ fn needs(class: u32, object: u32, relation: u32, rows: &mut Vec<DependRow>) {
     row!(rows; DependRow {
         classid: class,
         objid: object,
+        objsubid: 0,
         refclassid: PG_CLASS,
         refobjid: relation,
         refobjsubid: 0_u32,

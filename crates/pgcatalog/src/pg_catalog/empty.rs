@@ -83,9 +83,6 @@ pub(crate) const TABLES: &[Def] = &[
         ("oid", Oid), ("evtname", Name), ("evtevent", Name), ("evtowner", Oid),
         ("evtfoid", Oid), ("evtenabled", Char), ("evttags", Texts),
     ]),
-    Def::empty("pg_enum", &[
-        ("oid", Oid), ("enumtypid", Oid), ("enumsortorder", Float4), ("enumlabel", Name),
-    ]),
     Def::empty("pg_extension", &[
         ("oid", Oid), ("extname", Name), ("extowner", Oid), ("extnamespace", Oid),
         ("extrelocatable", Bool), ("extversion", Text), ("extconfig", Oids),

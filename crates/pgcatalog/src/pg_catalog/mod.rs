@@ -9,13 +9,14 @@ mod descriptions;
 mod empty;
 mod relations;
 mod roles;
+mod types;
 
 use super::table::Def;
 
 pub(crate) use constraints::unique_index;
 
 /// The tables by topic.
-pub(crate) fn tables() -> [&'static [Def]; 7] {
+pub(crate) fn tables() -> [&'static [Def]; 8] {
     [
         relations::TABLES,
         attributes::TABLES,
@@ -23,6 +24,7 @@ pub(crate) fn tables() -> [&'static [Def]; 7] {
         descriptions::TABLES,
         roles::TABLES,
         activity::TABLES,
+        types::TABLES,
         empty::TABLES,
     ]
 }

@@ -3,6 +3,7 @@
 use arrow::datatypes::DataType;
 use datafusion::common::{DataFusionError, ScalarValue};
 use halcyon_sql::error::{Result, SqlError};
+use halcyon_sql::types::SqlType;
 use halcyon_sql::values::{from_scalar, sql_type_of_arrow, to_scalar};
 use halcyon_store::{Interval, Value, ValueRef};
 
@@ -43,6 +44,10 @@ pub(super) fn value_of(scalar: &ScalarValue) -> Option<Value> {
             Value::Uuid(bytes.as_slice().try_into().ok()?)
         }
         ScalarValue::List(_) => return from_scalar(scalar),
+        ScalarValue::TimestampSecond(Some(_), _) => match sql_type_of_arrow(&scalar.data_type())? {
+            SqlType::Enum(_) => return from_scalar(scalar),
+            _ => return None,
+        },
         _ => return None,
     })
 }
@@ -54,6 +59,9 @@ pub(super) fn scalar_of(value: ValueRef<'_>, ty: &DataType) -> Result<ScalarValu
         (ValueRef::Bool(value), _) => ScalarValue::Boolean(Some(value)),
         (ValueRef::Int16(value), _) => ScalarValue::Int16(Some(value)),
         (ValueRef::Int32(value), _) => ScalarValue::Int32(Some(value)),
+        (ValueRef::Int64(value), DataType::Timestamp(_, mark)) => {
+            ScalarValue::TimestampSecond(Some(value), mark.clone())
+        }
         (ValueRef::Int64(value), _) => ScalarValue::Int64(Some(value)),
         (ValueRef::Float32(value), _) => ScalarValue::Float32(Some(value)),
         (ValueRef::Float64(value), _) => ScalarValue::Float64(Some(value)),

@@ -156,6 +156,9 @@ fn binary(out: &mut BytesMut, ty: SqlType, value: ValueRef<'_>) {
         ValueRef::Bool(value) => out.put_u8(value.into()),
         ValueRef::Int16(value) => out.put_i16(value),
         ValueRef::Int32(value) => out.put_i32(value),
+        ValueRef::Int64(position) if let SqlType::Enum(id) = ty => {
+            out.put_slice(id.definition().label(position).as_bytes());
+        }
         ValueRef::Int64(value) => out.put_i64(value),
         ValueRef::Float32(value) => out.put_f32(value),
         ValueRef::Float64(value) => out.put_f64(value),

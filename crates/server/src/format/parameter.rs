@@ -34,7 +34,7 @@ pub fn type_of(oid: u32) -> Option<SqlType> {
         1186 => SqlType::Interval,
         2950 => SqlType::Uuid,
         1014 | 1015 => return SqlType::Text.array_of(),
-        oid => return SqlType::of_array_oid(oid),
+        oid => return SqlType::of_enum_oid(oid).or_else(|| SqlType::of_array_oid(oid)),
     })
 }
 
@@ -167,9 +167,11 @@ fn binary(bytes: &[u8], ty: SqlType) -> Result<Value, SqlError> {
         SqlType::Real => Value::Float32(float(bytes)? as f32),
         SqlType::Double => Value::Float64(float(bytes)?),
         SqlType::Decimal { .. } => Value::Text(numeric::read(bytes).ok_or_else(malformed)?),
-        SqlType::Char(_) | SqlType::Varchar(_) | SqlType::Text | SqlType::Json => {
-            Value::Text(text(bytes)?)
-        }
+        SqlType::Char(_)
+        | SqlType::Varchar(_)
+        | SqlType::Text
+        | SqlType::Json
+        | SqlType::Enum(_) => Value::Text(text(bytes)?),
         SqlType::Jsonb => match bytes.split_first() {
             Some((1, document)) => Value::Text(text(document)?),
             first => {

@@ -66,6 +66,7 @@ pub fn parse<'a>(
         SqlType::Array(element) => {
             ValueRef::Bytes(arena.alloc_slice_copy(&arrays::encode(text, element, zone)?))
         }
+        SqlType::Enum(id) => ValueRef::Int64(id.definition().position(text)?),
     })
 }
 
@@ -83,6 +84,9 @@ pub fn write(value: ValueRef<'_>, ty: SqlType, zone: &TimeZone, out: &mut String
         (ValueRef::Bool(value), _) => return out.push(if value { 't' } else { 'f' }),
         (ValueRef::Int16(value), _) => write!(out, "{value}"),
         (ValueRef::Int32(value), _) => write!(out, "{value}"),
+        (ValueRef::Int64(value), SqlType::Enum(id)) => {
+            return out.push_str(id.definition().label(value));
+        }
         (ValueRef::Int64(value), _) => write!(out, "{value}"),
         (ValueRef::Float32(value), _) => return float::write_single(value, out),
         (ValueRef::Float64(value), _) => return float::write(value, out),

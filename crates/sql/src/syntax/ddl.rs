@@ -11,6 +11,7 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 
 use super::materialized::CreateMaterializedView;
 use super::reader::Reader;
+use super::types::TypeStatement;
 use super::with_commas;
 use crate::error::{Result, SqlError};
 
@@ -84,6 +85,8 @@ pub enum DdlStatement {
     },
     /// CREATE MATERIALIZED VIEW.
     CreateMaterializedView(CreateMaterializedView),
+    /// About an enumeration or a domain.
+    Type(Box<TypeStatement>),
     /// RENAME TO, OWNER TO, SET SCHEMA of any kind of relation.
     Move {
         /// What the statement says the relation is.
@@ -187,6 +190,7 @@ impl DdlStatement {
             DdlStatement::CreateSequence { .. } => "CREATE SEQUENCE",
             DdlStatement::AddIdentity { .. } => "ALTER TABLE",
             DdlStatement::AlterSequence { .. } => "ALTER SEQUENCE",
+            DdlStatement::Type(statement) => statement.tag(),
             DdlStatement::Move { kind, .. } => match kind {
                 RelationKind::Table => "ALTER TABLE",
                 RelationKind::View => "ALTER VIEW",
@@ -492,7 +496,7 @@ fn move_relation(reader: &mut Reader<'_>, kind: RelationKind) -> Result<DdlState
     Ok(DdlStatement::Move { kind, name, if_exists, to: move_to(reader)? })
 }
 
-fn move_to(reader: &mut Reader<'_>) -> Result<MoveTo> {
+pub(super) fn move_to(reader: &mut Reader<'_>) -> Result<MoveTo> {
     match reader.expect_one_of(&["RENAME", "OWNER", "SET"])? {
         "RENAME" => {
             reader.expect("TO")?;
@@ -548,6 +552,7 @@ impl fmt::Display for DdlStatement {
             DdlStatement::AlterSequence { name, if_exists, options } => {
                 write!(f, "ALTER SEQUENCE {}{name}{options}", maybe(*if_exists, "IF EXISTS "))
             }
+            DdlStatement::Type(statement) => statement.fmt(f),
             DdlStatement::Move { name, if_exists, to, .. } => {
                 write!(f, "{} {}{name} {to}", self.tag(), maybe(*if_exists, "IF EXISTS "))
             }
@@ -618,6 +623,6 @@ impl fmt::Display for MoveTo {
     }
 }
 
-fn maybe(said: bool, words: &'static str) -> &'static str {
+pub(super) fn maybe(said: bool, words: &'static str) -> &'static str {
     if said { words } else { "" }
 }

@@ -23,6 +23,7 @@ mod session;
 mod spellings;
 #[cfg(test)]
 mod tests;
+mod types;
 mod upkeep;
 mod view;
 mod words;
@@ -41,6 +42,7 @@ pub use materialized::{CreateMaterializedView, ViewExecutor, ViewOptions};
 pub use session::{Discarded, SessionStatement, SystemChange};
 pub(crate) use spellings::INFERENCE;
 pub use spellings::{MERGE_DEFAULTS, MERGE_NOTHING, Overriding};
+pub use types::{Side as LabelSide, TypeChange, TypeStatement};
 pub use upkeep::{Upkeep, UpkeepObject, UpkeepVerb};
 pub use view::{CopyOrders, Explained, Side, ViewStatement};
 

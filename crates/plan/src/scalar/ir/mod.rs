@@ -9,6 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
+use halcyon_sql::types::SqlType;
 use halcyon_sql::values::sql_type_of_arrow;
 use halcyon_store::{Type, Value};
 pub use halcyon_value::Arith;
@@ -203,8 +204,11 @@ pub fn storage_type(ty: &DataType) -> Option<Type> {
         DataType::Timestamp(TimeUnit::Microsecond, Some(_)) => Type::TimestampTz,
         DataType::Interval(IntervalUnit::MonthDayNano) => Type::Interval,
         DataType::FixedSizeBinary(16) => Type::Uuid,
-        // The bytes of arrays.
-        DataType::List(_) => sql_type_of_arrow(ty)?.storage(),
+        // The bytes of arrays, the positions of labels.
+        DataType::List(_) | DataType::Timestamp(TimeUnit::Second, Some(_)) => {
+            let ty = sql_type_of_arrow(ty)?;
+            return matches!(ty, SqlType::Array(_) | SqlType::Enum(_)).then(|| ty.storage());
+        }
         _ => return None,
     })
 }
