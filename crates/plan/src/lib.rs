@@ -49,6 +49,7 @@ pub mod scalar;
 pub mod semantics;
 mod semi_joins;
 mod series;
+mod session_zone;
 mod set_operations;
 pub mod setup;
 mod single_table;

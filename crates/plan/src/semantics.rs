@@ -8,7 +8,8 @@
 //! 3. `operators`: constants in quotes take the type of the operand beside them; division of
 //!    decimals, arithmetic of dates, concatenation; types of parameters.
 //! 4. DataFusion's type coercion.
-//! 5. `casts`: conversions that Arrow does differently become functions of ours.
+//! 5. `casts`: conversions that Arrow does differently become functions of ours; `crate::session_zone` puts the
+//!    session's time zone in where moments are taken apart or moved.
 //! 6. [`with_checked_arithmetic`]: `+ - * /` and unary minus become functions that refuse overflow
 //!    and division by zero, so that the optimizer never folds a constant the wrong way.
 //! 7. `crate::unnest`: subqueries become joins where DataFusion's optimizer would not.
@@ -57,6 +58,7 @@ use crate::join_keys::with_null_safe_keys;
 use crate::levels::aggregates_are_own;
 use crate::recursion::recursion_is_well_formed;
 use crate::row_sets::with_fields_compared;
+use crate::session_zone;
 use crate::set_operations::{with_copies_counted, with_flat_unions};
 use crate::sizes;
 use crate::table_functions;
@@ -1595,7 +1597,16 @@ fn casts(plan: LogicalPlan, zone: &str) -> Result<LogicalPlan> {
 pub(crate) fn cast(expr: Expr, schema: &DFSchema, zone: &str) -> Result<Transformed<Expr>> {
     let Cast { expr: inner, field } = match expr {
         Expr::Cast(cast) => cast,
-        Expr::ScalarFunction(call) => return Ok(Transformed::yes(zoned::with_zone(call, zone))),
+        Expr::ScalarFunction(call) => {
+            return session_zone::call(call, schema, zone).map(Transformed::yes);
+        }
+        Expr::BinaryExpr(binary) => {
+            let sum = session_zone::sum(&binary, schema, zone)?;
+            return Ok(match sum {
+                Some(sum) => Transformed::yes(sum),
+                None => Transformed::no(Expr::BinaryExpr(binary)),
+            });
+        }
         other => return Ok(Transformed::no(other)),
     };
     let from_field = inner.to_field(schema)?.1;

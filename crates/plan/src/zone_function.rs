@@ -84,11 +84,21 @@ impl ScalarUDFImpl for ZoneFunction {
         let arrays = ColumnarValue::values_to_arrays(&args.args)?;
         let [zones, moments] = &arrays[..] else { return Err(external(does_not_exist(&[]))) };
         let mut writer = ArrayWriter::new(result(moments.data_type()), zones.len());
+        // Mostly all rows have one zone.
+        let mut last: Option<(&str, TimeZone)> = None;
         for row in 0..zones.len() {
-            let zone = value_at(zones, row).unwrap_or(ValueRef::Null);
             let moment = value_at(moments, row).unwrap_or(ValueRef::Null);
-            let moved = in_zone(zone, moment).map_err(external)?;
-            writer.push(moved).map_err(external)?;
+            let Some(ValueRef::Text(name)) = value_at(zones, row) else {
+                writer.push(ValueRef::Null).map_err(external)?;
+                continue;
+            };
+            let zone = match last.take() {
+                Some((known, zone)) if known == name => zone,
+                _ => TimeZone::parse(name).map_err(external)?,
+            };
+            let moved = in_zone(&zone, moment).and_then(|moved| writer.push(moved));
+            moved.map_err(external)?;
+            last = Some((name, zone));
         }
         let array = writer.finish();
         if is_scalar {
@@ -98,10 +108,8 @@ impl ScalarUDFImpl for ZoneFunction {
     }
 }
 
-/// `moment AT TIME ZONE zone`; NULL if either is.
-fn in_zone(zone: ValueRef<'_>, moment: ValueRef<'_>) -> Result<ValueRef<'static>> {
-    let ValueRef::Text(zone) = zone else { return Ok(ValueRef::Null) };
-    let zone = TimeZone::parse(zone)?;
+/// `moment AT TIME ZONE zone`; NULL if the moment is.
+fn in_zone(zone: &TimeZone, moment: ValueRef<'_>) -> Result<ValueRef<'static>> {
     let far = || SqlError::from(ValueError::MomentOutOfRange("timestamp"));
     let to_utc = |us| zone.to_utc(us).ok_or_else(far).map(ValueRef::TimestampTz);
     match moment {

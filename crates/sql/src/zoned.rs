@@ -19,8 +19,9 @@ use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
-use halcyon_store::ValueRef;
+use halcyon_store::{Interval, ValueRef};
 use halcyon_value::ValueError;
+use halcyon_value::calendar::shift;
 use halcyon_value::functions::{age, make};
 use halcyon_value::pattern::moment::{self, ShownZone};
 use halcyon_value::pattern::reading;
@@ -31,9 +32,18 @@ enum Kind {
     Age,
     ToTimestamp,
     MakeTimestamp,
+    Plus,
+    Minus,
 }
 
-const KINDS: [Kind; 4] = [Kind::ToChar, Kind::Age, Kind::ToTimestamp, Kind::MakeTimestamp];
+const KINDS: [Kind; 6] = [
+    Kind::ToChar,
+    Kind::Age,
+    Kind::ToTimestamp,
+    Kind::MakeTimestamp,
+    Kind::Plus,
+    Kind::Minus,
+];
 
 impl Kind {
     fn name(self) -> &'static str {
@@ -42,6 +52,8 @@ impl Kind {
             Kind::Age => "age_zoned",
             Kind::ToTimestamp => "to_timestamp_by_pattern",
             Kind::MakeTimestamp => "make_timestamptz",
+            Kind::Plus => "moment\u{1}plus",
+            Kind::Minus => "moment\u{1}minus",
         }
     }
 
@@ -52,6 +64,8 @@ impl Kind {
             Kind::Age => "age",
             Kind::ToTimestamp => "to_timestamp",
             Kind::MakeTimestamp => "make_timestamptz",
+            Kind::Plus => "+",
+            Kind::Minus => "-",
         }
     }
 
@@ -63,6 +77,7 @@ impl Kind {
             Kind::MakeTimestamp => {
                 "The moment of a year, month, day, hour, minute and second, and a zone."
             }
+            Kind::Plus | Kind::Minus => "The moment moved by months, days and a rest.",
         }
     }
 
@@ -72,6 +87,7 @@ impl Kind {
         match self {
             Kind::ToChar => vec![moment, text],
             Kind::Age => vec![moment.clone(), moment],
+            Kind::Plus | Kind::Minus => vec![moment, SqlType::Interval.arrow()],
             Kind::ToTimestamp => vec![text.clone(), text],
             Kind::MakeTimestamp => {
                 let mut types = vec![integer; 5];
@@ -85,14 +101,17 @@ impl Kind {
         match self {
             Kind::ToChar => SqlType::Text,
             Kind::Age => SqlType::Interval,
-            Kind::ToTimestamp | Kind::MakeTimestamp => SqlType::TimestampTz,
+            Kind::ToTimestamp | Kind::MakeTimestamp | Kind::Plus | Kind::Minus => {
+                SqlType::TimestampTz
+            }
         }
     }
 }
 
-/// Name, arguments and purpose of each function, for the guide.
+/// Name, arguments and purpose of each function that statements call by name, for the guide.
 pub fn shown() -> impl Iterator<Item = (&'static str, String, &'static str)> {
-    KINDS.into_iter().map(|kind| {
+    let called = KINDS.into_iter().filter(|kind| !matches!(kind, Kind::Plus | Kind::Minus));
+    called.map(|kind| {
         let types: Vec<String> = kind.types().iter().map(shown_type).collect();
         (kind.called(), types.join(", "), kind.purpose())
     })
@@ -106,6 +125,12 @@ pub fn all() -> impl Iterator<Item = Arc<ScalarUDF>> {
 fn function(kind: Kind, zone: Option<&str>) -> ScalarUDF {
     let signature = Signature::user_defined(Volatility::Immutable);
     ScalarUDF::new_from_impl(Zoned { kind, zone: zone.map(str::to_owned), signature })
+}
+
+/// A moment with a zone plus an interval, or minus, in a session's zone. `args`: the two.
+pub fn plus(args: Vec<Expr>, subtract: bool, zone: &str) -> Expr {
+    let kind = if subtract { Kind::Minus } else { Kind::Plus };
+    function(kind, Some(zone)).call(args)
 }
 
 /// The types to which a call's arguments are converted. `None` if the function is none of these.
@@ -212,6 +237,21 @@ impl Zoned {
             (Kind::Age, [ValueRef::TimestampTz(left), ValueRef::TimestampTz(right)]) => {
                 let local = |us| zone.to_local(us).ok_or_else(far);
                 out.push(ValueRef::Interval(age::between(local(*left)?, local(*right)?)?))
+            }
+            (
+                kind @ (Kind::Plus | Kind::Minus),
+                [ValueRef::TimestampTz(us), ValueRef::Interval(by)],
+            ) => {
+                let subtract = kind == Kind::Minus;
+                let Interval { months, days, nanos } = *by;
+                let mut us = *us;
+                if months != 0 || days != 0 {
+                    let local = zone.to_local(us).ok_or_else(far)?;
+                    let on_clock = Interval { months, days, nanos: 0 };
+                    us = to_utc(zone, shift(local, on_clock, subtract)?)?;
+                }
+                let rest = Interval { months: 0, days: 0, nanos };
+                out.push(ValueRef::TimestampTz(shift(us, rest, subtract)?))
             }
             (Kind::ToTimestamp, [ValueRef::Text(text), ValueRef::Text(pattern)]) => {
                 let read = reading::read(text, pattern)?;
