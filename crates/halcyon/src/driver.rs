@@ -21,6 +21,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use halcyon_base::clock::{self, Moment};
 use halcyon_base::duty;
@@ -64,7 +65,13 @@ struct Ground<'a> {
     repeats: bool,
     /// Constraints that a block puts off; `None` if the transaction ends with the statement.
     deferrals: Option<&'a mut Deferrals>,
+    /// How long the statement waits for locks before it reads a cut instead; `None` if it has to have them.
+    patience: Option<Duration>,
 }
+
+/// How long a look-up of its own transaction waits for a lock: longer than a short write holds one, and so short
+/// that nobody sees the wait.
+const PATIENCE: Duration = Duration::from_millis(2);
 
 /// The source of a statement's rows.
 enum Source<'a> {
@@ -82,7 +89,8 @@ impl<'a> Ground<'a> {
         let Work { tx, catalog, started_us } = work;
         let source = Source::Locks(tx);
         let started_us = *started_us;
-        Ground { source, own_catalog: catalog, started_us, repeats, deferrals: None }
+        let (own_catalog, deferrals, patience) = (catalog, None, None);
+        Ground { source, own_catalog, started_us, repeats, deferrals, patience }
     }
 
     /// The snapshot to which the statement is bound, if there is one already.
@@ -113,6 +121,9 @@ impl Session {
 
     /// Runs a statement outside transaction blocks: in a transaction of its own, or on a cut if the
     /// statement reads whole tables or the session's transactions are READ ONLY by default.
+    ///
+    /// A look-up whose lock somebody else keeps for longer than [`PATIENCE`] reads a cut as well: it is
+    /// serializable at the cut, and no client's open transaction holds it up.
     fn on_its_own(
         &mut self,
         statement: &Statement,
@@ -122,10 +133,7 @@ impl Session {
         let resumed = self.suspended.take().and_then(|suspended| suspended.work);
         let reach = statement.prepared().reach();
         if reach == Reach::Snapshot || self.in_force.default_modes.read_only == Some(true) {
-            let (source, own_catalog) = (Source::Cut, &mut None);
-            let (started_us, repeats, deferrals) = (0, false, None);
-            let ground = Ground { source, own_catalog, started_us, repeats, deferrals };
-            return self.attempt(ground, statement, params, out);
+            return self.on_cut(statement, params, out);
         }
         // Each exit before the commit drops the transaction, which rolls it back.
         let mut work = match resumed {
@@ -136,7 +144,13 @@ impl Session {
             }
         };
         work.tx.begin_statement();
-        let ran = self.attempt(Ground::locks(&mut work, false), statement, params, out);
+        let patience = statement.prepared().looks_up().then_some(PATIENCE);
+        let ground = Ground { patience, ..Ground::locks(&mut work, false) };
+        let ran = self.attempt(ground, statement, params, out);
+        if patience.is_some() && ran.as_ref().is_err_and(has_no_lock) {
+            drop(work);
+            return self.on_cut(statement, params, out);
+        }
         let ran = ran.inspect_err(|error| self.count_loss(error))?;
         if let Ran::Queued = ran {
             self.suspend(Some(work));
@@ -150,6 +164,19 @@ impl Session {
         self.commit_work(work)?;
         self.losses = 0;
         Ok(ran)
+    }
+
+    /// Runs a statement that reads on a cut through its tables.
+    fn on_cut(
+        &mut self,
+        statement: &Statement,
+        params: &[Value],
+        out: &mut RowSet,
+    ) -> Result<Ran> {
+        let (source, own_catalog) = (Source::Cut, &mut None);
+        let (started_us, repeats, deferrals, patience) = (0, false, None, None);
+        let ground = Ground { source, own_catalog, started_us, repeats, deferrals, patience };
+        self.attempt(ground, statement, params, out)
     }
 
     /// Runs a statement in the transaction block, and undoes the statement if it fails.
@@ -246,7 +273,8 @@ impl Session {
         let snapshot = block.snapshot.as_ref().expect("just taken");
         let Work { catalog: own_catalog, started_us, .. } = &mut block.work;
         let (source, started_us) = (Source::Snapshot(snapshot), *started_us);
-        let ground = Ground { source, own_catalog, started_us, repeats: true, deferrals: None };
+        let (repeats, deferrals, patience) = (true, None, None);
+        let ground = Ground { source, own_catalog, started_us, repeats, deferrals, patience };
         self.attempt(ground, statement, params, out)
     }
 
@@ -312,7 +340,8 @@ impl Session {
                     .of_statement_at(self.entry.statement_began()),
                 cancel: &self.cancel,
             };
-            let limits = WaitLimits { timeout: self.in_force.lock_timeout, cancel: &self.cancel };
+            let timeout = [self.in_force.lock_timeout, ground.patience].into_iter().flatten().min();
+            let limits = WaitLimits { timeout, cancel: &self.cancel };
             let session = SessionId(self.id);
             let wait = self.lock_wait;
             let acquisition = Acquisition { shared: &self.shared, session, limits, wait };
@@ -392,6 +421,11 @@ impl Session {
         let incoming = Incoming { prepared, input: *input, home, locks, since, deadline: None };
         self.copying = Some(Copying::In(Box::new(incoming)));
     }
+}
+
+/// Whether a statement was refused a lock that others hold.
+fn has_no_lock(error: &SqlError) -> bool {
+    matches!(error.state(), SqlState::LOCK_NOT_AVAILABLE | SqlState::DEADLOCK_DETECTED)
 }
 
 /// How a statement takes its locks.

@@ -12,7 +12,8 @@ use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::parse::ast::Expr;
 use halcyon_sql::rows::{ResultColumn, RowSet};
 use halcyon_sql::utility::Utility;
-use halcyon_store::Value;
+use halcyon_sql::coerce::{TimeZone, to_text};
+use halcyon_store::{Value, ValueRef};
 use halcyon_txn::Isolation;
 
 use crate::acquire::LockWait;
@@ -371,15 +372,22 @@ impl Session {
         outcome
     }
 
-    /// Values of constant expressions.
+    /// Values of constant expressions. Decimals are texts: a parameter may have another number of places.
     fn constants(&mut self, expressions: &[Expr]) -> Result<Vec<Value>> {
         if expressions.is_empty() {
             return Ok(Vec::new());
         }
         let list: Vec<String> = expressions.iter().map(ToString::to_string).collect();
         let mut rows = self.query(format!("SELECT {}", list.join(", ")).as_str(), &[])?;
+        let columns = Arc::clone(rows.columns());
         let row = rows.next()?.expect("a SELECT without FROM has one row");
-        Ok((0..row.len()).map(|column| row.value(column).to_owned()).collect())
+        let value = |column: usize| match (row.value(column), columns[column].ty) {
+            (value @ ValueRef::Decimal(_), Some(ty)) => {
+                Value::Text(to_text(value, ty, &TimeZone::UTC))
+            }
+            (value, _) => value.to_owned(),
+        };
+        Ok((0..row.len()).map(value).collect())
     }
 }
 

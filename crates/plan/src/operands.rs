@@ -29,7 +29,7 @@ use halcyon_sql::coerce::nested::is_nested;
 use halcyon_sql::diagnose::external;
 use halcyon_sql::dialect::not_unique;
 use halcyon_sql::documents::is_document;
-use halcyon_sql::enums::is_label;
+use halcyon_sql::enums::{is_day_or_moment, is_label};
 use halcyon_sql::error::{SqlError, SqlState};
 use halcyon_sql::values::shown_type;
 
@@ -245,6 +245,15 @@ fn calculation(
             left = typed_constant(text, &ty)?;
             lt = left.get_type(schema)?;
         }
+        // NULL beside a moment or a span is of the type that a constant in quotes would have there.
+        _ if is_temporal(&lt) && rt.is_null() && !untyped(&right) => {
+            rt = partner(&op, &lt, true)?;
+            right = Expr::Literal(ScalarValue::try_from(&rt)?, None);
+        }
+        _ if is_temporal(&rt) && lt.is_null() && !untyped(&left) => {
+            lt = partner(&op, &rt, false)?;
+            left = Expr::Literal(ScalarValue::try_from(&lt)?, None);
+        }
         _ => {}
     }
     let scales = matches!(op, Op::Multiply | Op::Divide);
@@ -267,6 +276,10 @@ fn calculation(
             Ok(PlannerResult::Original(RawBinaryExpr { op, left, right }))
         }
     }
+}
+
+fn is_temporal(ty: &DataType) -> bool {
+    is_day_or_moment(ty) || matches!(ty, DataType::Time64(_) | DataType::Interval(_))
 }
 
 /// The type of a constant in quotes beside an operand of type `known`, which stands on the left or

@@ -110,6 +110,12 @@ impl Prepared {
         }
     }
 
+    /// Whether the statement reads rows by their keys and locks them only for as long as it reads them.
+    #[inline]
+    pub fn looks_up(&self) -> bool {
+        matches!(self.plan, Plan::Point(_)) && !self.locks_rows
+    }
+
     /// Appends the locks that the statement takes unless it reads a cut.
     ///
     /// Errors: those of the expressions that say which partition of a table is meant.

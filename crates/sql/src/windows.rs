@@ -13,12 +13,15 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, Ident, NamedWindowDefinition, NamedWindowExpr, OrderBy, Query, Select,
-    VisitMut, VisitorMut, WindowSpec, WindowType,
+    BinaryOperator, Expr, Function, Ident, NamedWindowDefinition, NamedWindowExpr, OrderBy, Query,
+    Select, Value, VisitMut, VisitorMut, WindowFrame, WindowFrameBound, WindowSpec, WindowType,
 };
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::identifier::fold;
+use crate::made::number;
+use crate::type_names::cast_type;
+use crate::types::SqlType;
 
 /// Replaces the names of windows in a SELECT's list, in its other expressions and in the ORDER BY of
 /// its query. Subqueries have windows of their own and are left alone.
@@ -96,12 +99,63 @@ impl Calls<'_> {
             Some(WindowType::WindowSpec(window)) => extended(window, self.known, true),
         };
         match window.and_then(|window| self.note_sort(&window).map(|()| window)) {
-            Ok(window) => {
+            Ok(mut window) => {
+                window.window_frame.as_mut().map(settle_bounds);
                 function.over = Some(WindowType::WindowSpec(window));
                 ControlFlow::Continue(())
             }
             Err(error) => ControlFlow::Break(error),
         }
+    }
+}
+
+/// Writes the bounds of a frame that are constant whole numbers as such: the planner takes nothing else.
+fn settle_bounds(frame: &mut WindowFrame) {
+    for bound in [Some(&mut frame.start_bound), frame.end_bound.as_mut()].into_iter().flatten() {
+        let (WindowFrameBound::Preceding(Some(offset)) | WindowFrameBound::Following(Some(offset))) =
+            bound
+        else {
+            continue;
+        };
+        if !matches!(offset.as_ref(), Expr::Value(_))
+            && let Some(whole) = constant(offset).and_then(|whole| u32::try_from(whole).ok())
+        {
+            **offset = number(&whole.to_string());
+        }
+    }
+}
+
+/// The value of a constant whole number; `None` for other expressions.
+fn constant(expr: &Expr) -> Option<i64> {
+    match expr {
+        Expr::Nested(inner) => constant(inner),
+        Expr::Value(value) => match &value.value {
+            Value::Number(digits, false) => digits.parse().ok(),
+            _ => None,
+        },
+        Expr::Cast { expr, data_type, .. } => {
+            let is_whole = matches!(
+                cast_type(data_type),
+                Ok(SqlType::SmallInt | SqlType::Integer | SqlType::BigInt)
+            );
+            match expr.as_ref() {
+                Expr::Value(value) if is_whole => match &value.value {
+                    Value::SingleQuotedString(text) => text.trim().parse().ok(),
+                    _ => constant(expr),
+                },
+                _ => constant(expr).filter(|_| is_whole),
+            }
+        }
+        Expr::BinaryOp { left, op, right } => {
+            let (left, right) = (constant(left)?, constant(right)?);
+            match op {
+                BinaryOperator::Plus => left.checked_add(right),
+                BinaryOperator::Minus => left.checked_sub(right),
+                BinaryOperator::Multiply => left.checked_mul(right),
+                _ => None,
+            }
+        }
+        _ => None,
     }
 }
 
