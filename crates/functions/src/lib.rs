@@ -482,6 +482,11 @@ pub fn is_written(name: &str, at: usize) -> bool {
     rows().any(|row| row.name == name && row.kind(at) == Kind::Written)
 }
 
+/// Whether an argument of a function is a path: an array of texts, or its text.
+pub fn takes_path(name: &str, at: usize) -> bool {
+    rows().any(|row| row.name == name && row.kind(at) == Kind::Path)
+}
+
 /// The most bytes that the results of one call may have, over all rows of a batch.
 const BYTES_MAX: usize = 256 << 20;
 

@@ -167,12 +167,7 @@ impl Session {
     }
 
     /// Runs a statement that reads on a cut through its tables.
-    fn on_cut(
-        &mut self,
-        statement: &Statement,
-        params: &[Value],
-        out: &mut RowSet,
-    ) -> Result<Ran> {
+    fn on_cut(&mut self, statement: &Statement, params: &[Value], out: &mut RowSet) -> Result<Ran> {
         let (source, own_catalog) = (Source::Cut, &mut None);
         let (started_us, repeats, deferrals, patience) = (0, false, None, None);
         let ground = Ground { source, own_catalog, started_us, repeats, deferrals, patience };

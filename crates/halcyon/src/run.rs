@@ -8,11 +8,11 @@ use std::sync::Arc;
 use halcyon_base::duty;
 use halcyon_base::memory::Entered;
 use halcyon_prepare::plan::{Plan, Prepared, Reach};
+use halcyon_sql::coerce::{TimeZone, to_text};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::parse::ast::Expr;
 use halcyon_sql::rows::{ResultColumn, RowSet};
 use halcyon_sql::utility::Utility;
-use halcyon_sql::coerce::{TimeZone, to_text};
 use halcyon_store::{Value, ValueRef};
 use halcyon_txn::Isolation;
 

@@ -232,6 +232,16 @@ impl Binder<'_> {
     /// Binds a scalar expression over the columns of `schema`: analysed, coerced, simplified, but
     /// parameters and functions of the execution stay.
     pub fn expr(&self, expr: &ast::Expr, schema: &DFSchema) -> Result<Expr> {
+        self.expr_with(expr, schema, &[])
+    }
+
+    /// Binds as [`Binder::expr`] does, with the types of parameters as far as they are known.
+    pub fn expr_with(
+        &self,
+        expr: &ast::Expr,
+        schema: &DFSchema,
+        params: &[Option<SqlType>],
+    ) -> Result<Expr> {
         let mut expr = expr.clone();
         with_stack(|| {
             let context = self.context(None);
@@ -242,7 +252,7 @@ impl Binder<'_> {
             let zone = &self.session.time_zone;
             planner
                 .sql_to_expr(expr, schema, &mut PlannerContext::new())
-                .and_then(|expr| semantics::analyze_expr(expr, schema, self.df, zone))
+                .and_then(|expr| semantics::analyze_expr(expr, schema, params, self.df, zone))
                 .map_err(|error| sql_error(error, ""))
         })
     }

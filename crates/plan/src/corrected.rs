@@ -23,6 +23,7 @@ use datafusion::logical_expr::{
 use halcyon_value::float;
 
 use crate::semantics::is_text;
+use crate::table_functions;
 use halcyon_sql::diagnose::external;
 use halcyon_sql::enums::is_day_or_moment;
 use halcyon_sql::error::{SqlError, SqlState};
@@ -34,6 +35,7 @@ pub(crate) fn corrected(all: &[Arc<ScalarUDF>]) -> Vec<Arc<ScalarUDF>> {
             "log2" => Correction::Refuse(logarithm),
             "round" => Correction::HalvesToEven,
             "date_part" => return Some(date_part()),
+            "date_trunc" => Correction::FarMoments,
             "array_has" => return Some(array_has()),
             "array_has_all" => return Some(array_has_all()),
             "array_ndims" => Correction::KnownUnless(is_empty, None),
@@ -85,6 +87,8 @@ enum Correction {
     QuotedFit(Fit),
     /// The year before 1 is -1.
     Eras,
+    /// Moments that nanoseconds do not reach are truncated one by one.
+    FarMoments,
     /// NULL in rows for which this is true of the result and the arguments: a value may be in an array that has
     /// NULL, NULL has no elements, and an empty array no dimensions.
     KnownUnless(fn(&ArrayRef, &[ArrayRef], usize) -> bool, Option<Fit>),
@@ -379,6 +383,11 @@ impl ScalarUDFImpl for Corrected {
             Correction::KnownUnless(is_unknown, _) => {
                 let given = args.args.clone();
                 return known(self.inner.invoke_with_args(args)?, &given, is_unknown);
+            }
+            Correction::FarMoments => {
+                let (far, given) = (args.clone(), &self.inner);
+                let one_by_one = table_functions::function("date_trunc");
+                return given.invoke_with_args(args).or_else(|_| one_by_one.invoke_with_args(far));
             }
             Correction::HalvesToEven => {
                 if let Some(rounded) = rounded(&args.args) {

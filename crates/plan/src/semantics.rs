@@ -213,9 +213,15 @@ pub fn optimize_briefly(plan: &LogicalPlan, df: &DataFusion) -> Result<Option<Lo
 }
 
 /// The passes for one scalar expression over `schema`.
-pub fn analyze_expr(expr: Expr, schema: &DFSchema, df: &DataFusion, zone: &str) -> Result<Expr> {
+pub fn analyze_expr(
+    expr: Expr,
+    schema: &DFSchema,
+    params: &[Option<SqlType>],
+    df: &DataFusion,
+    zone: &str,
+) -> Result<Expr> {
     let expr = expr.transform_up(|e| Ok(narrow(e))).data()?;
-    let mut types = Parameters::new(&[]);
+    let mut types = Parameters::new(params);
     let expr = expr.transform_up(|e| operator(e, schema, &mut types)).data()?;
     let expr = expr.transform_up(|e| types.settle_expr(e)).data()?;
     let expr = expr.rewrite(&mut TypeCoercionRewriter::new(schema)).data()?;
@@ -730,6 +736,14 @@ impl Parameters {
         let own = known.or_else(|| field.filter(|field| !field.data_type().is_null()));
         let field = own.unwrap_or_else(|| Arc::clone(otherwise));
         self.known.entry(id.clone()).or_insert_with(|| Arc::clone(&field));
+        // No kernel keeps the names of items' types.
+        let field = match field.data_type() {
+            ty @ DataType::List(_) => {
+                let plain = field.as_ref().clone().with_data_type(nested::without_names(ty));
+                Arc::new(plain)
+            }
+            _ => field,
+        };
         Expr::Placeholder(Placeholder { id, field: Some(field) })
     }
 
@@ -910,9 +924,11 @@ pub(crate) fn operator(
         Expr::ScalarFunction(function) => call(function, schema, types)?,
         Expr::Cast(Cast { expr, field }) => match *expr {
             Expr::Placeholder(placeholder) => {
+                let is_list = matches!(field.data_type(), DataType::List(_));
                 let own = types.known.contains_key(&placeholder.id);
                 let typed = types.typed_as(placeholder, &field);
-                if own { written_cast(typed, field, schema)? } else { typed }
+                // A list of a parameter does not name its items' type as the cast does.
+                if own || is_list { written_cast(typed, field, schema)? } else { typed }
             }
             expr => written_cast(expr, field, schema)?,
         },
@@ -1141,6 +1157,11 @@ fn call(function: ScalarFunction, schema: &DFSchema, types: &mut Parameters) -> 
             let adapted = args.into_iter().zip(wanted).map(|(arg, ty)| adapt(arg, &ty, types));
             adapted.collect::<Result<Vec<_>>>()?
         }
+        // The kernel would make nanoseconds of a date.
+        "date_trunc" if args.len() == 2 && args[1].get_type(schema)? == DataType::Date32 => {
+            let [field, day] = <[Expr; 2]>::try_from(args).expect("two");
+            vec![field, to(day, timestamp())]
+        }
         // Arguments of any type: all but texts are written as PostgreSQL writes them.
         "concat" | "concat_ws" => {
             args.into_iter().map(|arg| as_output(arg, schema)).collect::<Result<Vec<_>>>()?
@@ -1280,7 +1301,10 @@ fn by_value_arguments(
     let given = args.iter().map(type_of).collect::<Result<Vec<_>>>()?;
     let wanted = by_value::argument_types(name, &given).map_err(external)?;
     let one = |(at, (arg, ty)): (usize, (Expr, DataType))| {
-        let arg = adapt(arg, &ty, types)?;
+        let arg = match untyped(&arg) && by_value::takes_path(name, at) {
+            true => adapt(arg, &SqlType::Text.array_of().expect("of texts").arrow(), types)?,
+            false => adapt(arg, &ty, types)?,
+        };
         // A document's moments have the offset of the session's zone, which casts know.
         if halcyon_sql::documents::keeps_values(name) && is_zoned_moment(&arg.get_type(schema)?) {
             let moment = by_value::of_name("json\u{1}moment").expect("a function");
@@ -1762,7 +1786,6 @@ pub fn bind_late_expr(expr: Expr, env: &Env<'_>) -> Result<Transformed<Expr>> {
             match parameter(env, &placeholder.id, ty) {
                 Some(value) => {
                     let value = match field.map(Field::data_type) {
-                        // With the metadata and names of its items.
                         Some(list @ DataType::List(_)) => value.cast_to(list)?,
                         _ => value,
                     };

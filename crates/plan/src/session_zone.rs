@@ -25,9 +25,10 @@ fn is_utc(zone: &str) -> Result<bool> {
     TimeZone::parse(zone).map(|zone| zone == TimeZone::UTC).map_err(external)
 }
 
-/// `moment AT TIME ZONE zone`.
+/// `moment AT TIME ZONE zone`, for the session's zone.
 fn in_zone(moment: Expr, zone: &str) -> Expr {
-    let zone = Expr::Literal(ScalarValue::Utf8View(Some(zone.to_owned())), None);
+    let zone = format!("{}{zone}", zone_function::EASTWARDS);
+    let zone = Expr::Literal(ScalarValue::Utf8View(Some(zone)), None);
     zone_function::function().call(vec![zone, moment])
 }
 

@@ -84,7 +84,8 @@ pub(crate) fn of_bytes(name: &str) -> Option<Arc<ScalarUDF>> {
     matches!(name, "length" | "character_length").then(|| Arc::new(function("bytes_length")))
 }
 
-fn function(name: &'static str) -> ScalarUDF {
+/// The function of a name that the table has, evaluated here.
+pub(crate) fn function(name: &'static str) -> ScalarUDF {
     let row = functions::named(name).next().expect("the table has the function");
     let volatility = match row.volatility {
         functions::Volatility::Immutable => Volatility::Immutable,

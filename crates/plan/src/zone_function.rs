@@ -94,7 +94,7 @@ impl ScalarUDFImpl for ZoneFunction {
             };
             let zone = match last.take() {
                 Some((known, zone)) if known == name => zone,
-                _ => TimeZone::parse(name).map_err(external)?,
+                _ => zone_of(name).map_err(external)?,
             };
             let moved = in_zone(&zone, moment).and_then(|moved| writer.push(moved));
             moved.map_err(external)?;
@@ -106,6 +106,44 @@ impl ScalarUDFImpl for ZoneFunction {
         }
         Ok(ColumnarValue::Array(array))
     }
+}
+
+/// What begins the name of a zone whose offset, if the name is one, is counted to the east.
+pub(crate) const EASTWARDS: char = '\u{1}';
+
+/// The zone that AT TIME ZONE names: an offset, with or without letters before it, is one to the west, as POSIX
+/// has it. Errors: 22023.
+fn zone_of(name: &str) -> Result<TimeZone> {
+    if let Some(name) = name.strip_prefix(EASTWARDS) {
+        return TimeZone::parse(name);
+    }
+    match posix_offset(name) {
+        Some(seconds_west) => Ok(TimeZone::Fixed(-seconds_west)),
+        None => TimeZone::parse(name),
+    }
+}
+
+/// Seconds to the west of `+10`, `-05:30`, `UTC+5` or `XYZ-1:00:00`; `None` for other names.
+fn posix_offset(name: &str) -> Option<i32> {
+    let letters = name.bytes().take_while(u8::is_ascii_alphabetic).count();
+    let (letters, offset) = name.split_at(letters);
+    let (sign, digits) = match offset.as_bytes().first()? {
+        b'+' => (1, &offset[1..]),
+        b'-' => (-1, &offset[1..]),
+        _ => return None,
+    };
+    if !(letters.is_empty() || letters.len() >= 3) {
+        return None;
+    }
+    let mut parts = digits.split(':').map(|part| {
+        let fits = matches!(part.len(), 1 | 2) && part.bytes().all(|byte| byte.is_ascii_digit());
+        fits.then(|| part.parse::<i32>().ok()).flatten()
+    });
+    let hours = parts.next()??;
+    let minutes = parts.next().map_or(Some(0), |part| part)?;
+    let seconds = parts.next().map_or(Some(0), |part| part)?;
+    let is_one = parts.next().is_none() && hours <= 24 && minutes < 60 && seconds < 60;
+    is_one.then_some(sign * (hours * 3600 + minutes * 60 + seconds))
 }
 
 /// `moment AT TIME ZONE zone`; NULL if the moment is.

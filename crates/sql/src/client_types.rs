@@ -35,6 +35,8 @@ pub enum Shape {
         /// Its object id.
         element_oid: u32,
     },
+    /// `"char"`: one byte, which is 0 in binary where there is no letter.
+    Letter,
     /// `regproc`: a function's name as text, its object id in binary.
     Function,
 }
@@ -46,7 +48,7 @@ impl ClientType {
         let of = |oid, shape| ClientType { oid, length: -1, shape };
         Some(match name {
             "name" => value(19, 64, Text),
-            "char" => value(18, 1, Text),
+            "char" => ClientType { oid: 18, length: 1, shape: Shape::Letter },
             "oid" => value(26, 4, Integer),
             "xid" => value(28, 4, Integer),
             "regclass" => value(2205, 4, Integer),
@@ -88,7 +90,7 @@ impl ClientType {
     fn fits(&self, ty: &DataType) -> bool {
         let text = matches!(ty, DataType::Utf8 | DataType::Utf8View | DataType::LargeUtf8);
         match self.shape {
-            Shape::Value(SqlType::Text) | Shape::Function => text,
+            Shape::Value(SqlType::Text) | Shape::Function | Shape::Letter => text,
             Shape::Value(_) => ty.is_integer(),
             Shape::Array { .. } => matches!(ty, DataType::List(_)),
             Shape::Vector { .. } => text || matches!(ty, DataType::List(_)),

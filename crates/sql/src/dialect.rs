@@ -364,7 +364,9 @@ fn figured(expr: &Expr) -> Option<(String, bool)> {
     let name = match expr {
         Expr::Identifier(ident) => return strong(fold(ident)),
         Expr::CompoundIdentifier(parts) => return parts.last().map(fold).and_then(strong),
-        Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => return figured(inner),
+        Expr::Nested(inner)
+        | Expr::Collate { expr: inner, .. }
+        | Expr::CompoundFieldAccess { root: inner, .. } => return figured(inner),
         Expr::Cast { expr: inner, data_type, .. } => {
             let strong = figured(inner).filter(|(_, weak)| !weak);
             return strong.or_else(|| Some((type_name(data_type), true)));

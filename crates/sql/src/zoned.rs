@@ -36,14 +36,8 @@ enum Kind {
     Minus,
 }
 
-const KINDS: [Kind; 6] = [
-    Kind::ToChar,
-    Kind::Age,
-    Kind::ToTimestamp,
-    Kind::MakeTimestamp,
-    Kind::Plus,
-    Kind::Minus,
-];
+const KINDS: [Kind; 6] =
+    [Kind::ToChar, Kind::Age, Kind::ToTimestamp, Kind::MakeTimestamp, Kind::Plus, Kind::Minus];
 
 impl Kind {
     fn name(self) -> &'static str {

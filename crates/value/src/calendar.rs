@@ -93,6 +93,8 @@ pub enum Field {
     Year,
     Quarter,
     Month,
+    /// The ISO week, which begins on Monday.
+    Week,
     Day,
     Hour,
     Minute,
@@ -122,6 +124,8 @@ impl Field {
             ("quarter", Field::Quarter),
             ("month", Field::Month),
             ("months", Field::Month),
+            ("week", Field::Week),
+            ("weeks", Field::Week),
             ("day", Field::Day),
             ("days", Field::Day),
             ("hour", Field::Hour),
@@ -153,8 +157,8 @@ impl Field {
 
     /// Whether [`Field::truncate`] supports the field.
     pub fn truncates(self) -> bool {
-        use Field::{Day, Hour, Minute, Month, Quarter, Second, Year};
-        matches!(self, Year | Quarter | Month | Day | Hour | Minute | Second)
+        use Field::{DayOfWeek, DayOfYear, Epoch, IsoDayOfWeek, IsoYear, Julian, Zone};
+        !matches!(self, DayOfWeek | DayOfYear | Epoch | IsoDayOfWeek | IsoYear | Julian | Zone)
     }
 
     /// The field of a day, as a whole number. A field of the time of day has its value at midnight.
@@ -163,6 +167,8 @@ impl Field {
         let (year, month, day_of_month) = civil_from_days(day);
         // 1970-01-01 was a Thursday.
         let weekday = || (day + 4).rem_euclid(7);
+        // A week is of the year of its Thursday.
+        let thursday = || day - (weekday() + 6) % 7 + 3;
         match self {
             Field::Year => era(year),
             Field::Quarter => i64::from(month.div_ceil(3)),
@@ -171,8 +177,11 @@ impl Field {
             Field::DayOfWeek => weekday(),
             Field::DayOfYear => day - days_from_civil(year, 1, 1) + 1,
             Field::IsoDayOfWeek => (weekday() + 6) % 7 + 1,
-            // The ISO year is the year of the week's Thursday.
-            Field::IsoYear => era(civil_from_days(day - (weekday() + 6) % 7 + 3).0),
+            Field::IsoYear => era(civil_from_days(thursday()).0),
+            Field::Week => {
+                let first = days_from_civil(civil_from_days(thursday()).0, 1, 1);
+                (thursday() - first) / 7 + 1
+            }
             Field::Decade => year.div_euclid(10),
             Field::Century => era((year + 99).div_euclid(100)),
             Field::Millennium => era((year + 999).div_euclid(1000)),
@@ -201,14 +210,29 @@ impl Field {
     /// ([`Field::truncates`]) are taken for the day.
     #[inline]
     pub fn truncate(self, us: i64) -> i64 {
-        let (year, month, _) = civil_from_days(day_of(us));
+        let day = day_of(us);
+        let (year, month, _) = civil_from_days(day);
         let unit = match self {
             Field::Year => return days_from_civil(year, 1, 1) * DAY_US,
+            Field::Decade => return days_from_civil(year.div_euclid(10) * 10, 1, 1) * DAY_US,
+            // Centuries and millennia begin with the year 1.
+            Field::Century => {
+                let last = (year + 99).div_euclid(100) * 100;
+                return days_from_civil(last - 99, 1, 1) * DAY_US;
+            }
+            Field::Millennium => {
+                let last = (year + 999).div_euclid(1000) * 1000;
+                return days_from_civil(last - 999, 1, 1) * DAY_US;
+            }
+            // 1970-01-01 was a Thursday.
+            Field::Week => return (day - (day + 3).rem_euclid(7)) * DAY_US,
             Field::Quarter => return days_from_civil(year, (month - 1) / 3 * 3 + 1, 1) * DAY_US,
             Field::Month => return days_from_civil(year, month, 1) * DAY_US,
             Field::Hour => HOUR_US,
             Field::Minute => MINUTE_US,
             Field::Second => SECOND_US,
+            Field::Millisecond => 1_000,
+            Field::Microsecond => 1,
             _ => DAY_US,
         };
         us - us.rem_euclid(unit)

@@ -487,7 +487,7 @@ fn bind_do_update(
                 }
                 None => {
                     let schema = schema()?;
-                    let bound = binder.expr(&own(expr), &schema)?;
+                    let bound = binder.expr_with(&own(expr), &schema, &scope.params)?;
                     scope.learn_from(&bound);
                     source::program(&bound, &schema, definition.ty, &definition.name)?
                 }
@@ -500,7 +500,7 @@ fn bind_do_update(
         None => None,
         Some(expr) => {
             let schema = schema()?;
-            let bound = binder.expr(&own(expr), &schema)?;
+            let bound = binder.expr_with(&own(expr), &schema, &scope.params)?;
             scope.learn_from(&bound);
             Some(Program::compile(&bound, &schema)?)
         }

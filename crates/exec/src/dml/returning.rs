@@ -125,7 +125,7 @@ pub(super) fn bind(
             continue;
         }
         let schema = &row_schema(table, alias, others)?;
-        let bound = binder.expr(expr, schema)?;
+        let bound = binder.expr_with(expr, schema, &scope.params)?;
         scope.learn_from(&bound);
         let (_, field) = bound.to_field(schema).map_err(|error| sql_error(error, ""))?;
         let program = Program::compile(&bound, schema)?;

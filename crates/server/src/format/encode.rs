@@ -97,6 +97,7 @@ fn put_shaped(out: &mut BytesMut, shape: Shape, text: &str) {
             put_array(out, &elements, (element, element_oid), 0);
         }
         Shape::Function => out.put_u32(halcyon::function_oid(text)),
+        Shape::Letter => out.put_u8(text.bytes().next().unwrap_or(0)),
         Shape::Value(_) => out.put_slice(text.as_bytes()),
     }
 }
