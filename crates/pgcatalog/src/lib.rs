@@ -211,7 +211,7 @@ impl Context {
         first.chain(all.then_some("pg_catalog")).chain(then)
     }
 
-    /// The relation that `name` (one or two parts) means to the session.
+    /// The relation that `name` (one to three parts) means to the session.
     fn resolve(&self, parts: &[String]) -> Option<&Object> {
         match parts {
             [name] => {
@@ -220,6 +220,9 @@ impl Context {
             [schema, name] => {
                 let schema = temporary::meant(schema, &self.session.search_path);
                 self.objects().named(schema, name)
+            }
+            [database, rest @ ..] if rest.len() == 2 && *database == self.session.database => {
+                self.resolve(rest)
             }
             _ => None,
         }

@@ -108,8 +108,11 @@ pub fn argument_types(name: &str, args: &[Option<DataType>]) -> Option<Vec<DataT
 /// The stored type of an Arrow type; `Some(None)` for the type of NULL, `None` if there is no
 /// stored type.
 fn storage(ty: &DataType) -> Option<Option<Type>> {
-    if ty.is_null() {
-        return Some(None);
+    match ty {
+        DataType::Null => return Some(None),
+        // The difference of two moments, which becomes an interval later.
+        DataType::Duration(_) => return Some(Some(Type::Interval)),
+        _ => {}
     }
     sql_type_of_arrow(ty).map(|ty| Some(ty.storage()))
 }
@@ -188,9 +191,9 @@ impl ScalarUDFImpl for TableFunction {
     fn coerce_types(&self, args: &[DataType]) -> DfResult<Vec<DataType>> {
         let wanted = resolve(self.name, args)?;
         let wanted = wanted.args().iter().map(ArrowType::arrow).zip(args);
-        // A time of day becomes an interval later.
+        // A time of day, and the difference of two moments, become intervals later.
         let type_of = |(wanted, given): (DataType, &DataType)| match given {
-            DataType::Time64(_) => given.clone(),
+            DataType::Time64(_) | DataType::Duration(_) => given.clone(),
             _ => wanted,
         };
         Ok(wanted.map(type_of).collect())

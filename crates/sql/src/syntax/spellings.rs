@@ -19,6 +19,7 @@ use super::words::is_word;
 /// - `DROP INDEX CONCURRENTLY` waits for its locks as DROP INDEX does.
 /// - `[NOT] DEFERRABLE` of a transaction: one that only reads takes no lock and never fails.
 /// - `a integer ARRAY` is `a integer[]`.
+/// - `trim(BOTH FROM x)` is `trim(BOTH ' ' FROM x)`.
 /// - `FROM ONLY t` reads `t`, which no other table inherits from.
 /// - `nextval('s'::regclass)`, and so `currval` and `setval`: these functions take names.
 /// - `INSERT INTO t … OVERRIDING SYSTEM VALUE` is `INSERT OVERWRITE INTO t …`, and with USER VALUE
@@ -69,16 +70,26 @@ pub(super) fn known_to_the_parser(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWi
                     silent.push(before - 1);
                 }
             }
-            // `integer ARRAY` in the definition of a column; `ARRAY[…]` is a value.
+            // `integer ARRAY` as a type; `ARRAY[…]` is a value, and `AS array` a name.
             Keyword::ARRAY
                 if at > 0
-                    && begins(&tokens, &["CREATE", "ALTER"])
+                    && word.quote_style.is_none()
+                    && !is(&tokens, at - 1, "AS")
                     && matches!(tokens[words[at - 1]].token, Token::Word(_) | Token::RParen)
                     && !words.get(at + 1).is_some_and(|next| {
                         matches!(tokens[*next].token, Token::LBracket | Token::LParen | Token::Lt)
                     }) =>
             {
                 edits.push((words[at], words[at], "[]".to_owned()));
+            }
+            Keyword::FROM
+                if at > 2
+                    && ["BOTH", "LEADING", "TRAILING"]
+                        .iter()
+                        .any(|side| is(&tokens, at - 1, side))
+                    && is(&tokens, at - 3, "TRIM") =>
+            {
+                edits.push((words[at], words[at], "' ' FROM".to_owned()));
             }
             _ if is(&tokens, at, "ONLY") && is_only(&tokens, &words, at) => silent.push(at),
             _ if is(&tokens, at, "OPERATOR") && compares_with_array(&tokens, &words, at) => {
