@@ -117,6 +117,7 @@ states! {
     INVALID_PASSWORD = b"28P01", "Wrong user or password.";
     DEPENDENT_OBJECTS_STILL_EXIST = b"2BP01", "Something depends on it.";
     INVALID_CURSOR_NAME = b"34000", "No cursor or portal of this name.";
+    INVALID_CATALOG_NAME = b"3D000", "No database of this name.";
     INVALID_SCHEMA_NAME = b"3F000", "No schema of this name.";
     INVALID_SAVEPOINT_SPECIFICATION = b"3B001", "No savepoint of this name.";
     SERIALIZATION_FAILURE = b"40001", "No serial order exists; run it again.";

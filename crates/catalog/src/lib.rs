@@ -82,6 +82,8 @@ pub struct Catalog {
     pub budget: Arc<ViewBudget>,
     /// What ALTER SYSTEM set, as text by name.
     pub settings: BTreeMap<String, String>,
+    /// COMMENT ON DATABASE.
+    pub comment: Option<String>,
     /// Whether tables get latches around every access to their storage: only to measure them.
     pub latches: bool,
 }
@@ -218,6 +220,7 @@ impl Catalog {
             create_db: true,
             verifier: None,
             member_of: Vec::new(),
+            comment: None,
         };
         catalog.roles.insert(superuser.name.clone(), Arc::new(superuser));
         catalog

@@ -21,6 +21,9 @@ pub struct Role {
     pub verifier: Option<String>,
     /// Roles it is a member of.
     pub member_of: Vec<String>,
+    /// COMMENT ON ROLE.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
 }
 
 /// A privilege given to a role (`public` means everybody).

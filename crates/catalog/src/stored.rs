@@ -42,6 +42,8 @@ pub struct Stored {
     schemas: Vec<StoredSchema>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     settings: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    comment: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -158,6 +160,8 @@ struct Change {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     relations_gone: Vec<(String, String)>,
     settings: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    comment: Option<String>,
 }
 
 /// How the bytes of a [`Change`] begin; those of a whole catalog begin with its format.
@@ -177,6 +181,7 @@ pub fn encode_change(before: &Catalog, after: &Catalog) -> Vec<u8> {
         schemas_gone: gone(&before.schemas, &after.schemas),
         relations_gone: Vec::new(),
         settings: after.settings.clone(),
+        comment: after.comment.clone(),
     };
     for (name, role) in &after.roles {
         if !before.roles.get(name).is_some_and(|old| Arc::ptr_eq(old, role)) {
@@ -238,6 +243,7 @@ pub fn encode(catalog: &Catalog) -> Vec<u8> {
             .map(|schema| stored_schema(catalog, schema, |_, _| true))
             .collect(),
         settings: catalog.settings.clone(),
+        comment: catalog.comment.clone(),
     };
     serde_json::to_vec(&stored).expect("names and numbers are JSON")
 }
@@ -348,6 +354,7 @@ impl Stored {
         require_format("a change of the catalog", bytes)?;
         let change: Change = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
         (self.version, self.settings) = (change.version, change.settings);
+        self.comment = change.comment;
         (self.next_oid, self.next_partition) = (change.next_oid, change.next_partition);
         self.roles.retain(|role| {
             let replaced = change.roles.iter().any(|new| new.name == role.name);
@@ -384,6 +391,7 @@ impl Stored {
         let mut catalog = Catalog {
             version: self.version,
             settings: self.settings,
+            comment: self.comment,
             ids: Arc::new(Ids::starting(next_oid, self.next_partition, log.clone())),
             ..Catalog::default()
         };

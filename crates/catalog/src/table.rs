@@ -1,5 +1,6 @@
 //! Tables: columns, constraints, indexes, and how rows are spread over partitions.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::datatypes::{Schema as ArrowSchema, SchemaRef};
@@ -137,6 +138,17 @@ pub struct Index {
     pub derived: Option<Derived>,
     /// Whether a key may stand once only.
     pub unique: bool,
+    /// NULLS NOT DISTINCT: a key with NULL may stand once only, too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub nulls_not_distinct: bool,
+    /// INCLUDE: columns that its definition names behind the key. A look-up has the whole row at hand, so
+    /// that they are not stored a second time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub included: Vec<u16>,
+    /// Operator classes of the key's columns or expressions that are not their types' own, by position. All
+    /// order as the types do.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub operator_classes: BTreeMap<u16, String>,
     /// PRIMARY KEY or UNIQUE if it was made by a constraint.
     pub constraint: Option<IndexConstraint>,
     /// Whether the constraint is DEFERRABLE. A key may stand in the index several times then, until
@@ -145,6 +157,9 @@ pub struct Index {
     pub deferral: Option<Deferral>,
     /// COMMENT ON INDEX.
     pub comment: Option<String>,
+    /// COMMENT ON CONSTRAINT, if a constraint made the index.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub constraint_comment: Option<String>,
 }
 
 /// What a *derived* index is over: expressions, or rows that satisfy a condition.
@@ -205,6 +220,9 @@ pub struct Check {
     pub name: String,
     /// Condition as SQL text.
     pub expr: String,
+    /// COMMENT ON CONSTRAINT.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
 }
 
 /// A FOREIGN KEY constraint.
@@ -226,6 +244,9 @@ pub struct ForeignKey {
     /// Whether the constraint is DEFERRABLE.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deferral: Option<Deferral>,
+    /// COMMENT ON CONSTRAINT.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
 }
 
 /// When a DEFERRABLE constraint is judged, unless SET CONSTRAINTS says otherwise.
@@ -270,6 +291,13 @@ impl Deferral {
             Some(Deferral::Immediate) => " DEFERRABLE",
             Some(Deferral::Deferred) => " DEFERRABLE INITIALLY DEFERRED",
         }
+    }
+}
+
+impl Check {
+    /// A constraint of this name and condition, which is SQL text.
+    pub fn new(name: String, expr: String) -> Check {
+        Check { name, expr, comment: None }
     }
 }
 
@@ -374,6 +402,15 @@ impl Table {
         self.indexes.iter().find(|index| index.constraint == Some(IndexConstraint::PrimaryKey))
     }
 
+    /// Names and comments of the constraints that have comments.
+    pub fn constraint_comments(&self) -> impl Iterator<Item = (&String, &String)> {
+        let checks = self.checks.iter().map(|check| (&check.name, &check.comment));
+        let keys = self.foreign_keys.iter().map(|key| (&key.name, &key.comment));
+        let indexes = self.indexes.iter().map(|index| (&index.name, &index.constraint_comment));
+        let all = checks.chain(keys).chain(indexes);
+        all.filter_map(|(name, comment)| Some((name, comment.as_ref()?)))
+    }
+
     /// Schema and name with a dot between.
     pub fn qualified_name(&self) -> String {
         format!("{}.{}", self.schema, self.name)
@@ -449,6 +486,29 @@ fn hash(bytes: &[u8]) -> u64 {
 }
 
 impl Index {
+    /// An index over columns alone, that no constraint made and that allows a key any number of times.
+    pub fn new(id: IndexId, name: String, columns: Vec<IndexColumn>) -> Index {
+        Index {
+            id,
+            name,
+            columns,
+            derived: None,
+            unique: false,
+            nulls_not_distinct: false,
+            included: Vec::new(),
+            operator_classes: BTreeMap::new(),
+            constraint: None,
+            deferral: None,
+            comment: None,
+            constraint_comment: None,
+        }
+    }
+
+    /// NULLS NOT DISTINCT with a blank before it, if the index says so.
+    pub fn nulls_words(&self) -> &'static str {
+        if self.nulls_not_distinct { " NULLS NOT DISTINCT" } else { "" }
+    }
+
     /// The index as a partition keeps it.
     ///
     /// Panics: if the index is derived and has not been bound.
@@ -466,7 +526,7 @@ impl Index {
             columns: self.columns.iter().map(key).collect(),
             derivation: None,
             unique: self.unique,
-            nulls_distinct: true,
+            nulls_distinct: !self.nulls_not_distinct,
         }
     }
 
@@ -481,7 +541,7 @@ impl Index {
             columns: derived.keys.iter().enumerate().map(key).collect(),
             derivation: Some(derived.bound.clone().expect("a derived index has been bound")),
             unique: self.unique,
-            nulls_distinct: true,
+            nulls_distinct: !self.nulls_not_distinct,
         }
     }
 

@@ -30,6 +30,7 @@ fn role(catalog: &mut Catalog, name: &str, member_of: &[&str]) {
         create_db: false,
         verifier: None,
         member_of: names(member_of),
+        comment: None,
     };
     catalog.roles.insert(name.to_owned(), Arc::new(role));
 }

@@ -11,18 +11,16 @@ use datafusion::sql::sqlparser::ast::{
 use halcyon_store::{ColumnDef as StoreColumn, Partition, Value, ValueRef};
 
 use super::constraint::{
-    add_check, add_foreign_key, add_key, deferral, key_columns, mirror, verify_check,
+    Judged, add_check, add_foreign_key, add_key, key_columns, mirror, verify_check,
     verify_foreign_key,
 };
 use super::remove::{drop_foreign_key, needed_by};
 use super::sequence::Wish;
 use super::{
-    DdlContext, fold, index, names, parts, role, row_schema, sequence, table, temporary, user_type,
-    view,
+    DdlContext, fold, identity, index, names, parts, role, row_schema, sequence, table, temporary,
+    user_type, view,
 };
-use halcyon_catalog::{
-    Deferral, Identity, Index, IndexConstraint, Partitioning, Relation, Sequence, Table, TableKind,
-};
+use halcyon_catalog::{Index, IndexConstraint, Partitioning, Relation, Sequence, Table, TableKind};
 use halcyon_exec::constraints::mentioned_in;
 use halcyon_exec::dml::{Cell, Generated, default_cell};
 use halcyon_plan::scalar::Program;
@@ -59,21 +57,28 @@ pub(super) fn alter(cx: &mut DdlContext<'_>, alter: &AlterTable) -> Result<()> {
             own_relation(cx, &name, &owner)?;
             continue;
         }
-        let table = cx.owned_table(&name)?;
-        if !matches!(table.kind, TableKind::Ordinary) {
-            return Err(SqlError::new(
-                SqlState::WRONG_OBJECT_TYPE,
-                format!("ALTER TABLE cannot change {} \"{}\"", table.kind.name(), table.name),
-            )
-            .hint("Drop it and create it again; only its name, owner and schema can change."));
-        }
-        cx.refuse_pending(&table, "ALTER TABLE")?;
+        let table = changeable(cx, &name)?;
         apply(cx, table, operation)?;
     }
     Ok(())
 }
 
-fn apply(
+/// The table of this name, if ALTER TABLE may change it. Errors: 42P01, 42809, 42501, 55006.
+pub(super) fn changeable(cx: &DdlContext<'_>, name: &[String]) -> Result<Arc<Table>> {
+    let table = cx.owned_table(name)?;
+    if !matches!(table.kind, TableKind::Ordinary) {
+        return Err(SqlError::new(
+            SqlState::WRONG_OBJECT_TYPE,
+            format!("ALTER TABLE cannot change {} \"{}\"", table.kind.name(), table.name),
+        )
+        .hint("Drop it and create it again; only its name, owner and schema can change."));
+    }
+    cx.refuse_pending(&table, "ALTER TABLE")?;
+    Ok(table)
+}
+
+/// Carries out one change of ALTER TABLE. Errors: those of the change.
+pub(super) fn apply(
     cx: &mut DdlContext<'_>,
     table: Arc<Table>,
     operation: &AlterTableOperation,
@@ -274,12 +279,12 @@ fn add_column_constraints(
         let given = option.name.as_ref();
         match &option.option {
             ColumnOption::PrimaryKey(key) => {
-                let deferral = deferral(&key.characteristics)?;
-                add_unique(cx, &table, IndexConstraint::PrimaryKey, given, &[column], deferral)?;
+                let how = Judged::primary(key)?;
+                add_unique(cx, &table, IndexConstraint::PrimaryKey, given, &[column], how)?;
             }
             ColumnOption::Unique(key) => {
-                let deferral = deferral(&key.characteristics)?;
-                add_unique(cx, &table, IndexConstraint::Unique, given, &[column], deferral)?;
+                let how = Judged::unique(key, Some(definition))?;
+                add_unique(cx, &table, IndexConstraint::Unique, given, &[column], how)?;
             }
             ColumnOption::Check(check) => {
                 let mut check = check.clone();
@@ -360,6 +365,7 @@ pub(super) fn drop_column(
             .iter_mut()
             .flat_map(|i| &mut i.columns)
             .for_each(|c| shift(&mut c.column, at));
+        table.indexes.iter_mut().flat_map(|i| &mut i.included).for_each(|c| shift(c, at));
         let bound = table.indexes.iter_mut().filter_map(|i| i.derived.as_mut()?.bound.as_mut());
         bound.flat_map(|bound| &mut bound.inputs).for_each(|c| shift(c, at));
         table.foreign_keys.iter_mut().flat_map(|k| &mut k.columns).for_each(|c| shift(c, at));
@@ -384,7 +390,9 @@ fn drop_dependents(
     cascade: bool,
 ) -> Result<()> {
     let name = table.columns[at as usize].name.clone();
-    let over = |index: &&Index| index.inputs().any(|column| column == at);
+    let over = |index: &&Index| {
+        index.inputs().chain(index.included.iter().copied()).any(|column| column == at)
+    };
     for index in table.indexes.iter().filter(over) {
         if let Some((other, key)) = needed_by(cx.catalog, table, index) {
             if !cascade {
@@ -547,54 +555,9 @@ fn alter_column(
         AlterColumnOperation::AddGenerated { generated_as, sequence_options } => {
             let wish = Wish::from_ast(None, sequence_options.as_deref().unwrap_or(&[]))?;
             let always = matches!(generated_as, Some(GeneratedAs::Always));
-            add_identity(cx, table, name, always, &wish, None)
+            identity::add(cx, table, name, always, &wish, None)
         }
     }
-}
-
-/// Gives a column an identity, whose sequence may have a name, with the table's schema or without one.
-///
-/// Errors: 42703, 55000; 42P07 if the name is taken.
-pub(super) fn add_identity(
-    cx: &mut DdlContext<'_>,
-    table: &Arc<Table>,
-    name: &str,
-    always: bool,
-    wish: &Wish,
-    sequence: Option<&[String]>,
-) -> Result<()> {
-    let at = table.require_column(name)?;
-    let column = &table.columns[at as usize];
-    let refused =
-        |message: String| SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message);
-    if !column.not_null || column.identity.is_some() || column.default.is_some() {
-        return Err(refused(format!(
-            "column \"{name}\" must be NOT NULL, without default and without identity before an \
-             identity can be added"
-        )));
-    }
-    if let Some([.., schema, _]) = sequence
-        && *schema != table.schema
-    {
-        return Err(refused(
-            "identity sequence must be in the same schema as the table".to_owned(),
-        ));
-    }
-    let mut made = Vec::new();
-    let mut chosen =
-        table::new_sequence(cx, table, name, wish, column.ty, (table.id, at), &mut made)?;
-    if let Some([.., given]) = sequence {
-        cx.catalog.refuse_taken(&table.schema, given)?;
-        chosen.clone_from(given);
-    }
-    for mut sequence in made {
-        Arc::make_mut(&mut sequence).name.clone_from(&chosen);
-        cx.catalog.put(&table.schema, &chosen, Relation::Sequence(sequence));
-    }
-    cx.catalog.change_table(table.id, |table| {
-        table.columns[at as usize].identity = Some(Identity { always, sequence: chosen });
-    });
-    Ok(())
 }
 
 fn set_not_null(cx: &mut DdlContext<'_>, table: &Arc<Table>, at: u16) -> Result<()> {
@@ -753,7 +716,7 @@ fn add_unique(
     kind: IndexConstraint,
     name: Option<&Ident>,
     columns: &[u16],
-    deferral: Option<Deferral>,
+    how: Judged,
 ) -> Result<()> {
     if kind == IndexConstraint::PrimaryKey {
         for column in columns {
@@ -762,7 +725,7 @@ fn add_unique(
         }
     }
     let mut draft = (**cx.catalog.table(table.id)).clone();
-    let index = add_key(cx.catalog, &mut draft, kind, name, columns, deferral)?;
+    let index = add_key(cx.catalog, &mut draft, kind, name, columns, how)?;
     let draft = Arc::new(draft);
     index::build(cx, &draft, &index)?;
     index::attach(cx, &draft, index);
@@ -777,16 +740,16 @@ fn add_constraint(
     let mut draft = (**table).clone();
     match constraint {
         TableConstraint::PrimaryKey(key) => {
-            let deferral = deferral(&key.characteristics)?;
+            let how = Judged::primary(key)?;
             let columns = key_columns(table, &key.columns)?;
             let name = key.name.as_ref().or(key.index_name.as_ref());
-            add_unique(cx, table, IndexConstraint::PrimaryKey, name, &columns, deferral)
+            add_unique(cx, table, IndexConstraint::PrimaryKey, name, &columns, how)
         }
         TableConstraint::Unique(key) => {
-            let deferral = deferral(&key.characteristics)?;
+            let how = Judged::unique(key, None)?;
             let columns = key_columns(table, &key.columns)?;
             let name = key.name.as_ref().or(key.index_name.as_ref());
-            add_unique(cx, table, IndexConstraint::Unique, name, &columns, deferral)
+            add_unique(cx, table, IndexConstraint::Unique, name, &columns, how)
         }
         TableConstraint::Check(check) => {
             let check = add_check(&cx.binder(), &mut draft, check, None)?;

@@ -19,6 +19,7 @@ use halcyon_catalog::{
 use halcyon_exec::constraints::{self, mentioned};
 use halcyon_plan::bind::Binder;
 use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::syntax::is_unique_with_null;
 use halcyon_sql::types::SqlType;
 use halcyon_sql::values::sql_type_of;
 
@@ -50,6 +51,32 @@ pub(super) fn constraint_name(table: &Table, given: Option<&Ident>, stem: &str) 
     }
 }
 
+/// How a key is judged.
+#[derive(Clone, Copy)]
+pub(super) struct Judged {
+    /// When, if it is DEFERRABLE.
+    pub(super) deferral: Option<Deferral>,
+    /// Whether NULL is equal to NULL.
+    pub(super) nulls_not_distinct: bool,
+}
+
+impl Judged {
+    /// Of a PRIMARY KEY. Errors: those of [`deferral`].
+    pub(super) fn primary(key: &ast::PrimaryKeyConstraint) -> Result<Judged> {
+        Ok(Judged { deferral: deferral(&key.characteristics)?, nulls_not_distinct: false })
+    }
+
+    /// Of a UNIQUE of a table, or of a column that is given. Errors: those of [`deferral`].
+    pub(super) fn unique(
+        key: &ast::UniqueConstraint,
+        column: Option<&ast::ColumnDef>,
+    ) -> Result<Judged> {
+        let nulls_not_distinct = key.nulls_distinct == ast::NullsDistinctOption::NotDistinct
+            || column.is_some_and(is_unique_with_null);
+        Ok(Judged { deferral: deferral(&key.characteristics)?, nulls_not_distinct })
+    }
+}
+
 /// Adds a PRIMARY KEY or UNIQUE constraint to the table's description; partitions are not touched.
 pub(super) fn add_key(
     catalog: &Catalog,
@@ -57,7 +84,7 @@ pub(super) fn add_key(
     kind: IndexConstraint,
     name: Option<&Ident>,
     columns: &[u16],
-    deferral: Option<Deferral>,
+    Judged { deferral, nulls_not_distinct }: Judged,
 ) -> Result<Index> {
     if kind == IndexConstraint::PrimaryKey && table.primary_key().is_some() {
         return Err(SqlError::new(
@@ -83,15 +110,13 @@ pub(super) fn add_key(
         table.refresh_arrow();
     }
     let key = |column: &u16| IndexColumn { column: *column, descending: false, nulls_first: false };
+    let id = IndexId(catalog.ids.oid());
     let index = Index {
-        id: IndexId(catalog.ids.oid()),
-        name: name_of_index,
-        columns: columns.iter().map(key).collect(),
-        derived: None,
         unique: deferral.is_none(),
+        nulls_not_distinct,
         constraint: Some(kind),
         deferral,
-        comment: None,
+        ..Index::new(id, name_of_index, columns.iter().map(key).collect())
     };
     table.indexes.push(index.clone());
     Ok(index)
@@ -199,7 +224,7 @@ pub(super) fn add_check(
         None => format!("{}_check", table.name),
     };
     let name = constraint_name(table, check.name.as_ref(), &stem)?;
-    let check = Check { name, expr };
+    let check = Check::new(name, expr);
     table.checks.push(check.clone());
     Ok(check)
 }
@@ -290,7 +315,6 @@ pub(super) fn add_foreign_key(
         })
     });
     let columns = columns.collect::<Result<Vec<u16>>>()?;
-    refuse_repeats(table, &columns)?;
     let target_name = parts(&key.foreign_table)?;
     let refers_to_itself = target_name.last() == Some(&table.name)
         && (target_name.len() == 1 || target_name[target_name.len() - 2] == table.schema)
@@ -349,6 +373,7 @@ pub(super) fn add_foreign_key(
         on_delete: action(key.on_delete.as_ref()),
         on_update: action(key.on_update.as_ref()),
         deferral,
+        comment: None,
     };
     table.foreign_keys.push(key.clone());
     Ok(key)
@@ -431,17 +456,16 @@ pub(super) fn add_to_new(
 ) -> Result<()> {
     match constraint {
         TableConstraint::PrimaryKey(key) => {
-            let deferral = deferral(&key.characteristics)?;
+            let how = Judged::primary(key)?;
             let columns = key_columns(table, &key.columns)?;
             let name = key.name.as_ref().or(key.index_name.as_ref());
-            add_key(cx.catalog, table, IndexConstraint::PrimaryKey, name, &columns, deferral)?;
+            add_key(cx.catalog, table, IndexConstraint::PrimaryKey, name, &columns, how)?;
         }
         TableConstraint::Unique(key) => {
-            refuse_nulls_not_distinct(&key.nulls_distinct)?;
-            let deferral = deferral(&key.characteristics)?;
+            let how = Judged::unique(key, None)?;
             let columns = key_columns(table, &key.columns)?;
             let name = key.name.as_ref().or(key.index_name.as_ref());
-            add_key(cx.catalog, table, IndexConstraint::Unique, name, &columns, deferral)?;
+            add_key(cx.catalog, table, IndexConstraint::Unique, name, &columns, how)?;
         }
         TableConstraint::Check(check) => {
             add_check(&cx.binder(), table, check, None)?;
@@ -467,15 +491,6 @@ pub(super) fn deferral(how: &Option<ast::ConstraintCharacteristics>) -> Result<O
         _ if waits => Ok(Some(Deferral::Deferred)),
         Some(true) => Ok(Some(Deferral::Immediate)),
         _ => Ok(None),
-    }
-}
-
-fn refuse_nulls_not_distinct(option: &ast::NullsDistinctOption) -> Result<()> {
-    match option {
-        ast::NullsDistinctOption::NotDistinct => {
-            Err(SqlError::unsupported("UNIQUE NULLS NOT DISTINCT"))
-        }
-        _ => Ok(()),
     }
 }
 

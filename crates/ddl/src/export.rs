@@ -413,7 +413,8 @@ fn key_constraint(table: &Table, index: &Index) -> Option<String> {
     };
     let columns: Vec<_> = index.columns.iter().map(|key| key.column).collect();
     let deferral = Deferral::words(index.deferral);
-    Some(format!("{word} ({}){deferral}", column_list(table, &columns)))
+    let nulls = index.nulls_words();
+    Some(format!("{word}{nulls} ({}){deferral}", column_list(table, &columns)))
 }
 
 fn foreign_key(catalog: &Catalog, table: &Table, key: &ForeignKey) -> String {
@@ -508,26 +509,38 @@ fn load_script(exported: &[ExportedTable]) -> String {
 
 fn create_index(table: &Table, index: &Index) -> String {
     let unique = if index.unique { "UNIQUE " } else { "" };
-    let mut keys: Vec<String> = index.columns.iter().map(|key| index_key(table, key)).collect();
+    let class = |at: usize| {
+        let class = u16::try_from(at).ok().and_then(|at| index.operator_classes.get(&at));
+        class.map(|class| format!(" {class}")).unwrap_or_default()
+    };
+    let columns = index.columns.iter().enumerate();
+    let mut keys: Vec<String> =
+        columns.map(|(at, key)| index_key(table, key, &class(at))).collect();
     let mut condition = String::new();
     if let Some(derived) = &index.derived {
-        let key = |key: &DerivedKey| {
-            format!("{}{}", key.shown(), key_order(key.descending, key.nulls_first))
+        let key = |(at, key): (usize, &DerivedKey)| {
+            let order = key_order(key.descending, key.nulls_first);
+            format!("{}{}{order}", key.shown(), class(at))
         };
-        keys.extend(derived.keys.iter().map(key));
+        keys.extend(derived.keys.iter().enumerate().map(key));
         condition = derived.predicate.iter().map(|text| format!(" WHERE {text}")).collect();
     }
+    let mut rest = match index.included.as_slice() {
+        [] => String::new(),
+        included => format!(" INCLUDE ({})", column_list(table, included)),
+    };
+    rest.push_str(index.nulls_words());
     format!(
-        "CREATE {unique}INDEX {} ON {} ({}){condition}",
+        "CREATE {unique}INDEX {} ON {} ({}){rest}{condition}",
         ident(&index.name),
         qualified(&table.schema, &table.name),
         keys.join(", ")
     )
 }
 
-fn index_key(table: &Table, key: &IndexColumn) -> String {
+fn index_key(table: &Table, key: &IndexColumn, class: &str) -> String {
     let order = key_order(key.descending, key.nulls_first);
-    format!("{}{order}", ident(&table.columns[key.column as usize].name))
+    format!("{}{class}{order}", ident(&table.columns[key.column as usize].name))
 }
 
 fn key_order(descending: bool, nulls_first: bool) -> &'static str {
@@ -647,13 +660,17 @@ fn comments(catalog: &Catalog, line: &mut impl FnMut(String)) {
         match relation {
             Relation::Table(table) => {
                 let name = qualified(&table.schema, &table.name);
-                note("TABLE", name.clone(), &table.comment);
+                note(&table.kind.name().to_uppercase(), name.clone(), &table.comment);
                 for column in &table.columns {
                     let column_name = format!("{name}.{}", ident(&column.name));
                     note("COLUMN", column_name, &column.comment);
                 }
                 for index in &table.indexes {
                     note("INDEX", qualified(&table.schema, &index.name), &index.comment);
+                }
+                for (constraint, comment) in table.constraint_comments() {
+                    let constraint = format!("{} ON {name}", ident(constraint));
+                    note("CONSTRAINT", constraint, &Some(comment.clone()));
                 }
             }
             Relation::View(view) => {
@@ -665,7 +682,12 @@ fn comments(catalog: &Catalog, line: &mut impl FnMut(String)) {
             }
             Relation::Type(own) => {
                 let kind = own.kind_name().to_uppercase();
-                note(&kind, qualified(&own.schema, &own.name), &own.comment);
+                let name = qualified(&own.schema, &own.name);
+                note(&kind, name.clone(), &own.comment);
+                for check in own.domain().into_iter().flat_map(|domain| &domain.checks) {
+                    let constraint = format!("{} ON DOMAIN {name}", ident(&check.name));
+                    note("CONSTRAINT", constraint, &check.comment);
+                }
             }
             Relation::Index { .. } => {}
         }
@@ -684,6 +706,11 @@ fn rights_script(catalog: &Catalog) -> String {
     };
     let roles = || catalog.roles.values().filter(|role| role.name != SUPERUSER);
     roles().for_each(|role| line(create_role(role)));
+    for role in roles() {
+        if let Some(comment) = &role.comment {
+            line(format!("COMMENT ON ROLE {} IS {}", ident(&role.name), quoted(comment)));
+        }
+    }
     for role in roles() {
         let groups: BTreeSet<&String> = role.member_of.iter().collect();
         for group in groups {

@@ -1,5 +1,6 @@
 //! CREATE INDEX, and what changes indexes.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -13,6 +14,8 @@ use super::{DdlContext, fold, parts};
 use halcyon_catalog::{Derived, DerivedKey, Index, IndexColumn, Relation, Table, TableKind};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::{last, quote_ident};
+use halcyon_sql::syntax::is_by_bytes;
+use halcyon_sql::types::SqlType;
 use halcyon_store::{IndexDef, Partition, ValueRef};
 
 /// `CREATE [UNIQUE] INDEX`.
@@ -28,10 +31,9 @@ pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateIndex) -> Result<()
         _ => {}
     }
     let key = Key::of(cx, &table, create)?;
-    // Columns that go along with the key: a look-up has the whole row at hand anyway.
-    for included in &create.include {
-        table.require_column(&fold(included))?;
-    }
+    let included = create.include.iter().map(|name| index_column(&table, &fold(name)));
+    let included = included.collect::<Result<Vec<u16>>>()?;
+    let operator_classes = operator_classes(create, &key.types(&table))?;
     let name = match &create.name {
         Some(name) => {
             let name = last(name)?;
@@ -58,14 +60,12 @@ pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateIndex) -> Result<()
         Key::Derived(derived) => (Vec::new(), Some(derived)),
     };
     let index = Index {
-        id: IndexId(cx.catalog.ids.oid()),
-        name,
-        columns,
         derived,
         unique: create.unique,
-        constraint: None,
-        deferral: None,
-        comment: None,
+        nulls_not_distinct: create.nulls_distinct == Some(false),
+        included,
+        operator_classes,
+        ..Index::new(IndexId(cx.catalog.ids.oid()), name, columns)
     };
     build(cx, &table, &index)?;
     attach(cx, &table, index);
@@ -79,9 +79,6 @@ fn refuse_options(create: &CreateIndex) -> Result<()> {
             return Err(SqlError::unsupported(format!("access method {other}"))
                 .hint("Indexes are B+trees; leave USING away."));
         }
-    }
-    if create.nulls_distinct == Some(false) {
-        return Err(SqlError::unsupported("NULLS NOT DISTINCT"));
     }
     Ok(())
 }
@@ -144,6 +141,16 @@ impl Key {
         }))
     }
 
+    /// Types of the key's parts.
+    fn types(&self, table: &Table) -> Vec<SqlType> {
+        match self {
+            Key::Columns(columns) => {
+                columns.iter().map(|key| table.columns[key.column as usize].ty).collect()
+            }
+            Key::Derived(derived) => derived.keys.iter().map(|key| key.ty).collect(),
+        }
+    }
+
     /// Columns whose values stand in the key as they are.
     fn plain_columns(&self, table: &Table) -> Vec<u16> {
         match self {
@@ -155,10 +162,15 @@ impl Key {
     }
 }
 
-/// An expression without brackets around all of it.
+/// An expression without brackets around all of it, and without a collation by bytes.
 pub(super) fn bare(expr: &Expr) -> &Expr {
     match expr {
         Expr::Nested(inner) => bare(inner),
+        Expr::Collate { expr, collation }
+            if last(collation).is_ok_and(|name| is_by_bytes(&name)) =>
+        {
+            bare(expr)
+        }
         expr => expr,
     }
 }
@@ -197,6 +209,100 @@ pub(super) fn names(keys: &[ast::IndexColumn]) -> Vec<String> {
     keys.iter().map(|key| name(bare(&key.column.expr))).collect()
 }
 
+/// Position of a column that an index is to have. Errors: 42703.
+fn index_column(table: &Table, name: &str) -> Result<u16> {
+    key_column(table, name).map_err(|_| {
+        let message = format!("column \"{name}\" does not exist");
+        SqlError::new(SqlState::UNDEFINED_COLUMN, message)
+    })
+}
+
+/// Operator classes of B+trees that are no type's own, and whether they are of `char(n)`, else of the other
+/// types of texts. Texts are ordered by their bytes, so that each orders as its type does.
+const OPERATOR_CLASSES: &[(&str, bool)] = &[
+    ("varchar_ops", false),
+    ("text_pattern_ops", false),
+    ("varchar_pattern_ops", false),
+    ("bpchar_pattern_ops", true),
+];
+
+/// Operator classes that are the types' own.
+const CLASSES_OF_TYPES: &[&str] = &[
+    "array_ops",
+    "bool_ops",
+    "bpchar_ops",
+    "bytea_ops",
+    "date_ops",
+    "enum_ops",
+    "float4_ops",
+    "float8_ops",
+    "int2_ops",
+    "int4_ops",
+    "int8_ops",
+    "interval_ops",
+    "jsonb_ops",
+    "numeric_ops",
+    "text_ops",
+    "time_ops",
+    "timestamp_ops",
+    "timestamptz_ops",
+    "uuid_ops",
+];
+
+/// The operator class of a type.
+fn own_class(ty: SqlType) -> &'static str {
+    match ty {
+        SqlType::Boolean => "bool_ops",
+        SqlType::SmallInt => "int2_ops",
+        SqlType::Integer => "int4_ops",
+        SqlType::BigInt => "int8_ops",
+        SqlType::Real => "float4_ops",
+        SqlType::Double => "float8_ops",
+        SqlType::Decimal { .. } => "numeric_ops",
+        SqlType::Char(_) => "bpchar_ops",
+        SqlType::Varchar(_) | SqlType::Text | SqlType::Json => "text_ops",
+        SqlType::Bytea => "bytea_ops",
+        SqlType::Date => "date_ops",
+        SqlType::Time => "time_ops",
+        SqlType::Timestamp => "timestamp_ops",
+        SqlType::TimestampTz => "timestamptz_ops",
+        SqlType::Interval => "interval_ops",
+        SqlType::Uuid => "uuid_ops",
+        SqlType::Jsonb => "jsonb_ops",
+        SqlType::Array(_) => "array_ops",
+        SqlType::Enum(_) => "enum_ops",
+    }
+}
+
+/// The operator classes that a statement gives the key's parts of these types, but for the types' own.
+///
+/// Errors: 42704, 42804.
+fn operator_classes(create: &CreateIndex, types: &[SqlType]) -> Result<BTreeMap<u16, String>> {
+    let mut found = BTreeMap::new();
+    for (at, (key, ty)) in (0..).zip(create.columns.iter().zip(types)) {
+        let Some(class) = &key.operator_class else { continue };
+        let class = last(class)?;
+        let fits = match OPERATOR_CLASSES.iter().find(|(name, _)| *name == class) {
+            Some((_, true)) => matches!(ty, SqlType::Char(_)),
+            Some((_, false)) => matches!(ty, SqlType::Text | SqlType::Varchar(_)),
+            None if own_class(*ty) == class => continue,
+            None if CLASSES_OF_TYPES.contains(&class.as_str()) => false,
+            None => {
+                let message = format!(
+                    "operator class \"{class}\" does not exist for access method \"btree\""
+                );
+                return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
+            }
+        };
+        if !fits {
+            let message = format!("operator class \"{class}\" does not accept data type {ty}");
+            return Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message));
+        }
+        found.insert(at, class);
+    }
+    Ok(found)
+}
+
 fn columns(table: &Table, create: &CreateIndex) -> Result<Vec<IndexColumn>> {
     let mut columns: Vec<IndexColumn> = Vec::new();
     for key in &create.columns {
@@ -204,10 +310,7 @@ fn columns(table: &Table, create: &CreateIndex) -> Result<Vec<IndexColumn>> {
             unreachable!("only keys of columns come here");
         };
         let descending = key.column.options.asc == Some(false);
-        let column = key_column(table, &fold(name)).map_err(|_| {
-            let message = format!("column \"{}\" does not exist", fold(name));
-            SqlError::new(SqlState::UNDEFINED_COLUMN, message)
-        })?;
+        let column = index_column(table, &fold(name))?;
         if columns.iter().any(|other| other.column == column) {
             return Err(SqlError::unsupported("a column twice in an index"));
         }

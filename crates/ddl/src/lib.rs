@@ -17,8 +17,10 @@
 #![forbid(unsafe_code)]
 
 mod alter;
+mod comment;
 mod constraint;
 pub mod export;
+mod identity;
 mod index;
 mod labels;
 mod materialized;
@@ -100,7 +102,6 @@ pub fn bind(statement: &Statement) -> Option<(Ddl, &'static str)> {
         Statement::AlterSchema(_) => "ALTER SCHEMA",
         Statement::Drop { object_type, .. } => remove::tag(object_type)?,
         Statement::Truncate(_) => "TRUNCATE TABLE",
-        Statement::Comment { .. } => "COMMENT",
         Statement::Grant(grant) if grant.objects.is_none() => "GRANT ROLE",
         Statement::Grant(_) => "GRANT",
         Statement::Revoke(revoke) if revoke.objects.is_none() => "REVOKE ROLE",
@@ -158,10 +159,6 @@ impl Ddl {
             }
             Statement::Truncate(truncate) => {
                 truncate::truncate(cx, truncate).map(|()| plain("TRUNCATE TABLE"))
-            }
-            Statement::Comment { object_type, object_name, comment, if_exists } => {
-                comment_on(cx, *object_type, object_name, comment.clone(), *if_exists)?;
-                Ok(plain("COMMENT"))
             }
             Statement::Grant(grant) => role::grant(cx, grant).map(plain),
             Statement::Revoke(revoke) => role::revoke(cx, revoke).map(plain),
@@ -350,89 +347,4 @@ fn alter_schema(cx: &mut DdlContext<'_>, alter: &ast::AlterSchema) -> Result<()>
         }
     }
     Ok(())
-}
-
-fn comment_on(
-    cx: &mut DdlContext<'_>,
-    kind: ast::CommentObject,
-    object: &ast::ObjectName,
-    comment: Option<String>,
-    if_exists: bool,
-) -> Result<()> {
-    use ast::CommentObject;
-    let name = parts(object)?;
-    let comment = comment.filter(|text| !text.is_empty());
-    if if_exists && cx.catalog.resolve(&name, cx.search_path()).is_none() {
-        return Ok(());
-    }
-    match kind {
-        CommentObject::Schema => {
-            let name = last(object)?;
-            let owner = cx.catalog.schema(&name)?.owner.clone();
-            cx.catalog.require_owner(cx.user(), &owner, "schema", &name)?;
-            cx.catalog.schema_mut(&name).comment = comment;
-        }
-        CommentObject::Column => {
-            let [relation @ .., column] = name.as_slice() else {
-                return Err(SqlError::new(SqlState::SYNTAX_ERROR, "a column is missing"));
-            };
-            let table = cx.owned_table(relation)?;
-            let at = table.require_column(column)?;
-            cx.catalog.change_table(table.id, |table| {
-                table.columns[at as usize].comment = comment;
-            });
-        }
-        CommentObject::Role
-        | CommentObject::User
-        | CommentObject::Database
-        | CommentObject::Extension => {}
-        _ => {
-            let found = cx.owned(&name)?;
-            let (schema, name) = (found.schema.name.clone(), found.name.to_owned());
-            let wanted = kind.to_string().to_lowercase();
-            if found.relation.kind() != wanted {
-                return Err(halcyon_catalog::wrong_kind(&name, &wanted));
-            }
-            comment_relation(
-                cx.catalog,
-                &schema,
-                &name,
-                found_relation(cx.catalog, &schema, &name),
-                comment,
-            );
-        }
-    }
-    Ok(())
-}
-
-fn found_relation(catalog: &Catalog, schema: &str, name: &str) -> Relation {
-    catalog.schemas[schema].relations[name].clone()
-}
-
-fn comment_relation(
-    catalog: &mut Catalog,
-    schema: &str,
-    name: &str,
-    relation: Relation,
-    comment: Option<String>,
-) {
-    match relation {
-        Relation::Table(table) => catalog.change_table(table.id, |table| table.comment = comment),
-        Relation::View(mut view) => {
-            Arc::make_mut(&mut view).comment = comment;
-            catalog.put(schema, name, Relation::View(view));
-        }
-        Relation::Sequence(mut sequence) => {
-            Arc::make_mut(&mut sequence).comment = comment;
-            catalog.put(schema, name, Relation::Sequence(sequence));
-        }
-        Relation::Type(mut own) => {
-            Arc::make_mut(&mut own).comment = comment;
-            catalog.put(schema, name, Relation::Type(own));
-        }
-        Relation::Index { table, index } => catalog.change_table(table, |table| {
-            let found = table.indexes.iter_mut().find(|own| own.id == index);
-            found.expect("a named index is its table's").comment = comment;
-        }),
-    }
 }

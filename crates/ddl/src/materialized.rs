@@ -230,7 +230,7 @@ pub(super) fn create_assertion(
     }
     let (view, condition) = guarded(cx, query)?;
     let guard = ViewGuard { schema, name, condition, owner: cx.user().to_owned() };
-    let check = Check { name: guard.name.clone(), expr: guard.condition.clone() };
+    let check = Check::new(guard.name.clone(), guard.condition.clone());
     let program = compile_check(&cx.binder(), &view, &check)?;
     let handle = cx.lock(&view)?[0];
     views::own(&view, cx.tx);

@@ -1,7 +1,7 @@
 //! Carries out the definitions that the SQL parser has no tree for ([`DdlStatement`]).
 
 use super::sequence::Wish;
-use super::{DdlContext, Done, alter, materialized, role, sequence, user_type};
+use super::{DdlContext, Done, alter, comment, identity, materialized, role, sequence, user_type};
 use halcyon_sql::error::Result;
 use halcyon_sql::identifier::{fold, parts};
 use halcyon_sql::syntax::DdlStatement;
@@ -28,11 +28,7 @@ pub(super) fn run(statement: &DdlStatement, cx: &mut DdlContext<'_>) -> Result<D
             let name = cx.place_for(&parts(name)?, false)?;
             sequence::create(cx, name, *if_not_exists, &Wish::of(options)?, owned_by)?;
         }
-        DdlStatement::AddIdentity { table, column, always, sequence, options } => {
-            let table = cx.owned_table(&parts(table)?)?;
-            let (wish, sequence) = (Wish::of(options)?, parts(sequence)?);
-            alter::add_identity(cx, &table, &fold(column), *always, &wish, Some(&sequence))?;
-        }
+        DdlStatement::AlterIdentities(statement) => identity::alter(cx, statement)?,
         DdlStatement::AlterSequence { name, if_exists, options } => {
             let name = parts(name)?;
             if !is_missing(cx, &name, *if_exists) {
@@ -40,6 +36,7 @@ pub(super) fn run(statement: &DdlStatement, cx: &mut DdlContext<'_>) -> Result<D
                 sequence::alter(cx, &name, &Wish::of(options)?, owned_by.as_deref())?;
             }
         }
+        DdlStatement::Comment(statement) => comment::comment_on(cx, statement)?,
         DdlStatement::Type(statement) => user_type::run(cx, statement)?,
         DdlStatement::Move { kind, name, if_exists, to } => {
             let name = parts(name)?;

@@ -162,6 +162,7 @@ fn fresh(cx: &DdlContext<'_>, name: &str) -> Result<Role> {
         create_db: false,
         verifier: None,
         member_of: Vec::new(),
+        comment: None,
     })
 }
 
@@ -285,6 +286,16 @@ pub(super) fn alter(
         AlterRoleOperation::RenameRole { role_name } => rename(cx, name, &fold(role_name)),
         other => Err(SqlError::unsupported(format!("ALTER ROLE … {other}"))),
     }
+}
+
+/// COMMENT ON ROLE. Errors: 42704, 42501.
+pub(super) fn comment(cx: &mut DdlContext<'_>, name: &str, text: Option<String>) -> Result<()> {
+    require_role(cx.catalog, name)?;
+    require_role_creator(cx, "comment on")?;
+    require_right_over(cx, name, "comment on")?;
+    let role = cx.catalog.roles.get_mut(name).expect("it was just found");
+    Arc::make_mut(role).comment = text;
+    Ok(())
 }
 
 fn rename(cx: &mut DdlContext<'_>, from: &str, to: &str) -> Result<()> {

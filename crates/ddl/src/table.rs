@@ -12,10 +12,10 @@ use halcyon_store::Partition;
 use halcyon_txn::PartitionCell;
 
 use super::constraint::{
-    add_check, add_foreign_key, add_key, add_to_new, check_default, deferral, mirror,
+    Judged, add_check, add_foreign_key, add_key, add_to_new, check_default, mirror,
 };
 use super::sequence::{self, Wish};
-use super::{DdlContext, Done, fold, index, names, parts, row_schema, temporary};
+use super::{DdlContext, Done, fold, identity, index, names, parts, row_schema, temporary};
 use datafusion::logical_expr::ExprSchemable;
 use halcyon_catalog::{
     Column, Identity, IndexConstraint, Partitioning, Privilege, Relation, Sequence, Table,
@@ -28,6 +28,7 @@ use halcyon_sql::coerce::assignable;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::last;
 use halcyon_sql::parse::parse_expr;
+use halcyon_sql::syntax::{is_by_bytes, is_mark_of_unique, named_sequence};
 use halcyon_sql::type_names::serial;
 use halcyon_sql::types::SqlType;
 use halcyon_sql::values::sql_type_of;
@@ -182,7 +183,10 @@ pub(super) fn define_column(
                     continue;
                 }
                 let wish = Wish::from_ast(None, sequence_options.as_deref().unwrap_or(&[]))?;
-                let sequence = new_sequence(cx, table, &column.name, &wish, ty, at, sequences)?;
+                let mut sequence = new_sequence(cx, table, &column.name, &wish, ty, at, sequences)?;
+                if let Some(given) = given_name(definition) {
+                    sequence = identity::named(cx, table, &parts(&given)?, sequences)?;
+                }
                 let always = matches!(generated_as, GeneratedAs::Always);
                 column.identity = Some(Identity { always, sequence });
                 column.not_null = true;
@@ -193,6 +197,8 @@ pub(super) fn define_column(
             | ColumnOption::Check(_) => {}
             ColumnOption::Comment(comment) => column.comment = Some(comment.clone()),
             ColumnOption::Collation(collation) => refuse_collation(collation)?,
+            ColumnOption::CharacterSet(name) if named_sequence(name).is_some() => {}
+            mark if is_mark_of_unique(mark) => {}
             other => return Err(SqlError::unsupported(format!("the column option {other}"))),
         }
     }
@@ -213,6 +219,14 @@ pub(super) fn define_column(
         ));
     }
     Ok(column)
+}
+
+/// SEQUENCE NAME of a column's identity.
+fn given_name(definition: &ast::ColumnDef) -> Option<ast::ObjectName> {
+    definition.options.iter().find_map(|option| match &option.option {
+        ColumnOption::CharacterSet(name) => named_sequence(name),
+        _ => None,
+    })
 }
 
 /// Validates the expression of a generated column: immutable, over columns that are not generated, of a
@@ -256,7 +270,7 @@ pub(super) fn check_generated(binder: &Binder<'_>, table: &Table, at: usize) -> 
 
 pub(super) fn refuse_collation(collation: &ast::ObjectName) -> Result<()> {
     match last(collation)?.as_str() {
-        "C" | "POSIX" | "default" | "ucs_basic" => Ok(()),
+        name if is_by_bytes(name) => Ok(()),
         other => Err(SqlError::unsupported(format!("collation \"{other}\""))
             .hint("Text is ordered by its bytes: collation \"C\".")),
     }
@@ -274,6 +288,17 @@ pub(super) fn default(cx: &DdlContext<'_>, expr: &Expr, column: &Column) -> Resu
     Ok(Some(cx.binder().stored_text(expr)))
 }
 
+/// 22023 unless values of a sequence can be of this type.
+pub(super) fn refuse_identity_type(ty: SqlType) -> Result<()> {
+    match ty {
+        SqlType::SmallInt | SqlType::Integer | SqlType::BigInt => Ok(()),
+        _ => Err(SqlError::new(
+            SqlState::INVALID_PARAMETER_VALUE,
+            "identity column type must be smallint, integer, or bigint",
+        )),
+    }
+}
+
 /// Makes the sequence of a SERIAL or identity column and returns its name.
 pub(super) fn new_sequence(
     cx: &DdlContext<'_>,
@@ -284,12 +309,7 @@ pub(super) fn new_sequence(
     owner: (TableId, u16),
     sequences: &mut Vec<Arc<Sequence>>,
 ) -> Result<String> {
-    if !matches!(ty, SqlType::SmallInt | SqlType::Integer | SqlType::BigInt) {
-        return Err(SqlError::new(
-            SqlState::INVALID_PARAMETER_VALUE,
-            "identity column type must be smallint, integer, or bigint",
-        ));
-    }
+    refuse_identity_type(ty)?;
     let mut taken: Vec<String> = sequences.iter().map(|other| other.name.clone()).collect();
     taken.push(table.name.clone());
     let stem = format!("{}_{column}_seq", table.name);
@@ -311,11 +331,11 @@ pub(super) fn column_constraints(
         let given = option.name.as_ref();
         match &option.option {
             ColumnOption::PrimaryKey(key) => {
-                let (kind, how) = (IndexConstraint::PrimaryKey, deferral(&key.characteristics)?);
+                let (kind, how) = (IndexConstraint::PrimaryKey, Judged::primary(key)?);
                 add_key(cx.catalog, table, kind, given, &[column], how)?;
             }
             ColumnOption::Unique(key) => {
-                let (kind, how) = (IndexConstraint::Unique, deferral(&key.characteristics)?);
+                let (kind, how) = (IndexConstraint::Unique, Judged::unique(key, Some(definition))?);
                 add_key(cx.catalog, table, kind, given, &[column], how)?;
             }
             ColumnOption::Check(check) => {

@@ -53,7 +53,7 @@ impl DdlContext<'_> {
     }
 
     /// The type of this name, if its owner is asking. Errors: 42704, 42809, 42501.
-    fn owned_type(&self, name: &ObjectName, domain: bool) -> Result<UserType> {
+    pub(super) fn owned_type(&self, name: &ObjectName, domain: bool) -> Result<UserType> {
         let kind = if domain { "domain" } else { "type" };
         let own = self.catalog.find_type(&parts(name)?, self.search_path(), kind)?;
         self.catalog.require_owner(self.user(), &own.owner, own.kind_name(), &own.name)?;
@@ -260,7 +260,7 @@ fn new_check(
     while let Expr::Nested(inner) = condition {
         condition = inner;
     }
-    Ok(Check { name: chosen, expr: cx.binder().stored_text(condition) })
+    Ok(Check::new(chosen, cx.binder().stored_text(condition)))
 }
 
 /// The columns of a domain.

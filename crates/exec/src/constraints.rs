@@ -3,11 +3,7 @@
 //!
 //! The texts of the errors are PostgreSQL's, because programs read them.
 
-use std::collections::HashSet;
-use std::ops::ControlFlow;
-
 use datafusion::common::ScalarValue;
-use datafusion::sql::sqlparser::ast::{Expr, Ident, Visit, Visitor};
 use halcyon_base::ids::{IndexId, RowId};
 use halcyon_store::{KeyBuf, Partition, Value, ValueRef};
 
@@ -19,10 +15,11 @@ use halcyon_plan::env::Env;
 use halcyon_plan::scalar::Program;
 use halcyon_sql::coerce::{self, Arena, TimeZone};
 use halcyon_sql::error::{Result, SqlError, SqlState};
-use halcyon_sql::identifier::fold;
 use halcyon_sql::parse::parse_expr;
 use halcyon_sql::types::SqlType;
 use halcyon_sql::values::{from_scalar, sql_type_of_arrow};
+
+pub use halcyon_plan::stored_names::{mentioned, mentioned_in};
 
 /// Compiles a CHECK over the rows of its table.
 pub fn compile_check(binder: &Binder<'_>, table: &Table, check: &Check) -> Result<Program> {
@@ -353,43 +350,6 @@ impl KeyLookup {
         index.encode(&converted, key);
         index.get(key).map(|row| (number, row))
     }
-}
-
-/// Names of columns that an expression mentions.
-pub fn mentioned(expr: &Expr) -> HashSet<String> {
-    struct Names(HashSet<String>);
-    impl Visitor for Names {
-        type Break = ();
-        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-            match expr {
-                Expr::Identifier(name) if !is_keyword(name) => {
-                    self.0.insert(fold(name));
-                }
-                Expr::CompoundIdentifier(names) => {
-                    self.0.extend(names.last().map(fold));
-                }
-                _ => {}
-            }
-            ControlFlow::Continue(())
-        }
-    }
-    let mut names = Names(HashSet::new());
-    let _ = expr.visit(&mut names);
-    names.0
-}
-
-/// Words that the parser takes for identifiers although they are values.
-fn is_keyword(name: &Ident) -> bool {
-    let words =
-        ["current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"];
-    let users = ["current_user", "session_user", "user", "current_role", "current_schema"];
-    name.quote_style.is_none()
-        && words.iter().chain(&users).any(|word| name.value.eq_ignore_ascii_case(word))
-}
-
-/// Names of columns that a stored CHECK mentions.
-pub fn mentioned_in(text: &str) -> HashSet<String> {
-    parse_expr(text).map(|expr| mentioned(&expr)).unwrap_or_default()
 }
 
 /// Positions of the columns that a CHECK mentions.

@@ -149,7 +149,10 @@ impl Changes<'_> {
         let columns: Vec<u16> = index.columns.iter().map(|key| key.column).collect();
         let mut key = KeyBuf::new();
         self.each(tx, &columns, |handle, _, new| {
-            let Some(new) = new.filter(|new| !new.iter().any(ValueRef::is_null)) else {
+            let binds = |new: &&[ValueRef<'_>]| {
+                index.nulls_not_distinct || !new.iter().any(ValueRef::is_null)
+            };
+            let Some(new) = new.filter(binds) else {
                 return Ok(());
             };
             let entries = tx.read(handle).index(index.id).expect("every partition has the index");

@@ -130,7 +130,7 @@ fn maintained(table: &Table) -> &Arc<MaintainedView> {
 fn guards_of(binder: &Binder<'_>, table: &Arc<Table>) -> Result<Vec<(ViewGuard, Program)>> {
     let view = table.materialized().expect("only views are fed");
     let compile = |guard: &ViewGuard| {
-        let check = Check { name: guard.name.clone(), expr: guard.condition.clone() };
+        let check = Check::new(guard.name.clone(), guard.condition.clone());
         Ok((guard.clone(), compile_check(binder, table, &check)?))
     };
     view.guards.iter().map(compile).collect()

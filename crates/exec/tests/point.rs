@@ -143,16 +143,9 @@ impl World {
             let column = columns.iter().position(|column| column.name == name).expect(name);
             IndexColumn { column: column as u16, descending, nulls_first: descending }
         });
-        Index {
-            id: IndexId(self.next_index),
-            name: format!("by_{}", list.replace([',', '-'], "_")),
-            columns: keys.collect(),
-            derived: None,
-            unique: kind == "u",
-            constraint: None,
-            deferral: None,
-            comment: None,
-        }
+        let name = format!("by_{}", list.replace([',', '-'], "_"));
+        let index = Index::new(IndexId(self.next_index), name, keys.collect());
+        Index { unique: kind == "u", ..index }
     }
 
     fn binder(&self) -> Binder<'_> {

@@ -7,6 +7,7 @@ use halcyon_catalog::{
     Action, Catalog, Check, Column, Deferral, ForeignKey, Grant, Index, IndexColumn,
     IndexConstraint, Partitioning, Privilege, Relation, Sequence, Table, View,
 };
+use halcyon_plan::stored_names::mentioned_in;
 use halcyon_sql::dialect::shown_item_name;
 use halcyon_sql::identifier::{fold, parts, quote_ident};
 use halcyon_sql::parse::{ast, parse_query};
@@ -42,9 +43,14 @@ pub(crate) fn index_column(
     number: usize,
     direction: bool,
 ) -> Option<String> {
-    let keys = index_keys(table, index);
-    let key = keys.get(number.checked_sub(1)?)?;
+    let at = number.checked_sub(1)?;
+    let keys = index_columns(table, index);
+    let key = keys.get(at)?;
     let mut text = key.text.clone();
+    if direction && let Some(class) = key.class {
+        text.push(' ');
+        text.push_str(class);
+    }
     if direction && key.descending {
         text.push_str(" DESC");
     }
@@ -55,7 +61,7 @@ pub(crate) fn index_column(
 }
 
 /// One column or expression of an index's key.
-pub(crate) struct IndexKey {
+pub(crate) struct IndexKey<'a> {
     /// The column's name, or the expression as CREATE INDEX takes it.
     pub(crate) text: String,
     /// The name of the index's own column.
@@ -68,11 +74,35 @@ pub(crate) struct IndexKey {
     pub(crate) descending: bool,
     /// NULLS FIRST.
     pub(crate) nulls_first: bool,
+    /// The operator class, if it is not the type's own.
+    pub(crate) class: Option<&'a str>,
+}
+
+/// The columns of an index: those of its key, and those that it includes.
+pub(crate) fn index_columns<'a>(table: &Table, index: &'a Index) -> Vec<IndexKey<'a>> {
+    let mut columns = index_keys(table, index);
+    columns.extend(index.included.iter().map(|at| {
+        let column = &table.columns[*at as usize];
+        IndexKey {
+            text: quote_ident(&column.name),
+            name: column.name.clone(),
+            number: i64::from(*at) + 1,
+            ty: column.ty,
+            descending: false,
+            nulls_first: false,
+            class: None,
+        }
+    }));
+    columns
 }
 
 /// The key of an index, derived or not.
-pub(crate) fn index_keys(table: &Table, index: &Index) -> Vec<IndexKey> {
-    let of_column = |key: &IndexColumn| {
+pub(crate) fn index_keys<'a>(table: &Table, index: &'a Index) -> Vec<IndexKey<'a>> {
+    let class = |at: usize| {
+        let class = index.operator_classes.get(&u16::try_from(at).ok()?);
+        class.map(String::as_str)
+    };
+    let of_column = |(at, key): (usize, &IndexColumn)| {
         let column = &table.columns[key.column as usize];
         IndexKey {
             text: quote_ident(&column.name),
@@ -81,9 +111,10 @@ pub(crate) fn index_keys(table: &Table, index: &Index) -> Vec<IndexKey> {
             ty: column.ty,
             descending: key.descending,
             nulls_first: key.nulls_first,
+            class: class(at),
         }
     };
-    let mut keys: Vec<IndexKey> = index.columns.iter().map(of_column).collect();
+    let mut keys: Vec<IndexKey> = index.columns.iter().enumerate().map(of_column).collect();
     let mut expressions = 0;
     for key in index.derived.iter().flat_map(|derived| &derived.keys) {
         let column = key.column(table);
@@ -105,6 +136,7 @@ pub(crate) fn index_keys(table: &Table, index: &Index) -> Vec<IndexKey> {
             ty: key.ty,
             descending: key.descending,
             nulls_first: key.nulls_first,
+            class: class(keys.len()),
         });
     }
     keys
@@ -131,10 +163,16 @@ pub(crate) fn index(session: &SessionVars, table: &Table, index: &Index, short: 
         true => qualified(session, &table.schema, &table.name),
         false => format!("{}.{}", quote_ident(&table.schema), quote_ident(&table.name)),
     };
-    let keys: Vec<_> = (1..).map_while(|n| index_column(table, index, n, true)).collect();
+    let count = index_keys(table, index).len();
+    let keys: Vec<_> = (1..=count).filter_map(|n| index_column(table, index, n, true)).collect();
     let name = quote_ident(&index.name);
-    let condition = index_predicate(index).map(|text| format!(" WHERE {text}")).unwrap_or_default();
-    format!("CREATE {unique}INDEX {name} ON {on} USING btree ({}){condition}", keys.join(", "))
+    let mut rest = match index.included.as_slice() {
+        [] => String::new(),
+        included => format!(" INCLUDE ({})", column_list(table, included)),
+    };
+    rest.push_str(index.nulls_words());
+    rest.extend(index_predicate(index).map(|text| format!(" WHERE {text}")));
+    format!("CREATE {unique}INDEX {name} ON {on} USING btree ({}){rest}", keys.join(", "))
 }
 
 /// `PRIMARY KEY (…)` or `UNIQUE (…)` of the constraint that made an index.
@@ -145,7 +183,8 @@ pub(crate) fn key_constraint(table: &Table, index: &Index) -> Option<String> {
     };
     let columns: Vec<_> = index.columns.iter().map(|key| key.column).collect();
     let deferral = Deferral::words(index.deferral);
-    Some(format!("{word} ({}){deferral}", column_list(table, &columns)))
+    let nulls = index.nulls_words();
+    Some(format!("{word}{nulls} ({}){deferral}", column_list(table, &columns)))
 }
 
 /// The query of a view, giving its columns the view's names.
@@ -191,6 +230,13 @@ fn output_names(catalog: &Catalog, query: &ast::Query) -> Option<Vec<String>> {
         }
         _ => None,
     }
+}
+
+/// Positions of the columns that a condition names, in ascending order.
+pub(crate) fn columns_of_check(table: &Table, check: &Check) -> Vec<u16> {
+    let named = mentioned_in(&check.expr);
+    let columns = (0..).zip(&table.columns);
+    columns.filter(|(_, column)| named.contains(&column.name)).map(|(at, _)| at).collect()
 }
 
 /// `CHECK (…)`.

@@ -270,6 +270,24 @@ pub(crate) fn foreign_key_oid(table: &Table, key: &ForeignKey) -> u32 {
     hashed(table, "foreign key", &key.name)
 }
 
+/// Ids and comments of the constraints of tables and domains that have comments.
+pub(crate) fn constraint_comments(catalog: &Catalog) -> Vec<(u32, &str)> {
+    let mut found: Vec<(u32, Option<&String>)> = Vec::new();
+    for table in catalog.tables.values() {
+        let checks = table.checks.iter();
+        found.extend(checks.map(|check| (check_oid(table, check), check.comment.as_ref())));
+        let keys = table.foreign_keys.iter();
+        found.extend(keys.map(|key| (foreign_key_oid(table, key), key.comment.as_ref())));
+        let indexes = table.indexes.iter();
+        found.extend(indexes.map(|index| (index.id.0, index.constraint_comment.as_ref())));
+    }
+    for own in catalog.types.values() {
+        let checks = own.domain().into_iter().flat_map(|domain| &domain.checks);
+        found.extend(checks.map(|check| (domain_check_oid(own, check), check.comment.as_ref())));
+    }
+    found.into_iter().filter_map(|(oid, comment)| Some((oid, comment?.as_str()))).collect()
+}
+
 /// Id of a column's default.
 pub(crate) fn default_oid(table: &Table, column: &str) -> u32 {
     hashed(table, "default", column)

@@ -74,9 +74,8 @@ pub(crate) fn domain_of(function: &str) -> Option<u32> {
 
 /// A domain's conditions, which speak of [`VALUE`].
 fn own_conditions(name: &str, domain: &Domain) -> Vec<Condition> {
-    let not_null = domain
-        .not_null
-        .then(|| Check { name: String::new(), expr: format!("{VALUE} IS NOT NULL") });
+    let not_null =
+        domain.not_null.then(|| Check::new(String::new(), format!("{VALUE} IS NOT NULL")));
     let checks = not_null.into_iter().chain(domain.checks.iter().cloned());
     checks.map(|check| Condition { check, domain: name.to_owned() }).collect()
 }

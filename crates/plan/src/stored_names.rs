@@ -5,12 +5,12 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Ident, ObjectName, Query, Visit, VisitMut, Visitor, VisitorMut,
+    Expr, Ident, ObjectName, Query, Visit, VisitMut, Visitor, VisitorMut,
 };
 
 use halcyon_catalog::{Catalog, temporary};
 use halcyon_sql::identifier::{fold, parts, quote_ident};
-use halcyon_sql::parse::parse_query;
+use halcyon_sql::parse::{parse_expr, parse_query};
 
 use crate::user_types;
 
@@ -87,4 +87,41 @@ pub fn relations_of(query: &Query) -> Vec<(String, String)> {
 /// Relations and types that a view of this text uses directly.
 pub fn used_by(query: &str) -> Vec<(String, String)> {
     parse_query(query).map(|query| relations_of(&query)).unwrap_or_default()
+}
+
+/// Names of columns that an expression mentions.
+pub fn mentioned(expr: &Expr) -> HashSet<String> {
+    struct Names(HashSet<String>);
+    impl Visitor for Names {
+        type Break = ();
+        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+            match expr {
+                Expr::Identifier(name) if !is_keyword(name) => {
+                    self.0.insert(fold(name));
+                }
+                Expr::CompoundIdentifier(names) => {
+                    self.0.extend(names.last().map(fold));
+                }
+                _ => {}
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let mut names = Names(HashSet::new());
+    let _ = expr.visit(&mut names);
+    names.0
+}
+
+/// Words that the parser takes for identifiers although they are values.
+fn is_keyword(name: &Ident) -> bool {
+    let words =
+        ["current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"];
+    let users = ["current_user", "session_user", "user", "current_role", "current_schema"];
+    name.quote_style.is_none()
+        && words.iter().chain(&users).any(|word| name.value.eq_ignore_ascii_case(word))
+}
+
+/// Names of columns that a stored expression mentions.
+pub fn mentioned_in(text: &str) -> HashSet<String> {
+    parse_expr(text).map(|expr| mentioned(&expr)).unwrap_or_default()
 }

@@ -820,7 +820,8 @@ fn arbiter_row(
     let root = cx.tx.read(cx.lock(target.at, partition));
     arbiters.iter().find_map(|id| {
         let index = root.index(*id).expect("every partition has the index");
-        let is_there = index.encode_row(row, key) && !key.has_null();
+        let is_there =
+            index.encode_row(row, key) && !(index.def().nulls_distinct && key.has_null());
         is_there.then(|| index.get(key)).flatten()
     })
 }

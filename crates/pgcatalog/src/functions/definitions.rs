@@ -64,10 +64,26 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     }),
     define("obj_description", (1, 2), Gives::Text, BOUND, |c, args| {
         let Some(oid) = args[0].oid() else { return Ok(ScalarValue::Null) };
-        let catalog = args.get(1).and_then(Arg::text).unwrap_or("pg_class");
-        Ok(text_or_null(description(c, oid, catalog)))
+        let found = match args.get(1) {
+            Some(catalog) => catalog.text().and_then(|catalog| description(c, oid, catalog)),
+            None => COMMENTED.iter().find_map(|catalog| description(c, oid, catalog)),
+        };
+        Ok(text_or_null(found))
     }),
-    define("shobj_description", (2, 2), Gives::Text, BOUND, none),
+    define("shobj_description", (2, 2), Gives::Text, BOUND, |c, args| {
+        let (Some(oid), Some(catalog)) = (args[0].oid(), args[1].text()) else {
+            return Ok(ScalarValue::Null);
+        };
+        let comment = match catalog {
+            "pg_database" if oid == objects::DATABASE => c.catalog.comment.clone(),
+            "pg_authid" => {
+                let mut roles = c.catalog.roles.values();
+                roles.find(|role| role.oid == oid).and_then(|role| role.comment.clone())
+            }
+            _ => None,
+        };
+        Ok(text_or_null(comment))
+    }),
     define("col_description", (2, 2), Gives::Text, BOUND, column_description),
     // NULL where a cast from text would be an error. The rewriter puts casts around calls of these.
     define("to_regclass", (1, 1), Gives::Oid, BOUND, |c, args| found(relation_oid(c, &args[0]))),
@@ -367,12 +383,20 @@ fn arguments(_: &Context, args: &[Arg<'_>]) -> Outcome {
     Ok(text(types.join(", ")))
 }
 
+/// Tables of `pg_catalog` whose rows have comments of users, in the order in which they are searched.
+const COMMENTED: &[&str] = &["pg_class", "pg_namespace", "pg_type", "pg_constraint", "pg_proc"];
+
 fn description(context: &Context, oid: u32, catalog: &str) -> Option<String> {
     match catalog {
         "pg_class" => context.objects().get(oid)?.comment().map(str::to_owned),
         "pg_namespace" => {
             let mut schemas = context.catalog.schemas.values();
             schemas.find(|schema| objects::schema_oid(schema) == oid)?.comment.clone()
+        }
+        "pg_constraint" => {
+            let comments = objects::constraint_comments(&context.catalog).into_iter();
+            let mut found = comments.filter(|(own, _)| *own == oid);
+            found.next().map(|(_, comment)| comment.to_owned())
         }
         _ => {
             if catalog == "pg_type"

@@ -1,9 +1,9 @@
 //! Constraints of tables; NOT NULL is told as a check, as the standard has it.
 
 use super::visible::{own_tables, yes};
-use crate::Context;
 use crate::pg_catalog::unique_index;
 use crate::view::{Name, Text, row, system_tables};
+use crate::{Context, describe};
 use halcyon_catalog::{Deferral, IndexConstraint, Table};
 use halcyon_sql::identifier::quote_ident;
 
@@ -79,6 +79,7 @@ struct Constraint<'a> {
     kind: &'static str,
     columns: Vec<u16>,
     deferral: Option<Deferral>,
+    nulls_not_distinct: bool,
 }
 
 /// Keys and checks of a table; NOT NULL is told as a check, as the standard has it.
@@ -91,15 +92,19 @@ fn constraints(table: &Table) -> Vec<Constraint<'_>> {
             None => continue,
         };
         let columns = index.columns.iter().map(|key| key.column).collect();
-        all.push(Constraint { name: &index.name, kind, columns, deferral: index.deferral });
+        let (deferral, nulls_not_distinct) = (index.deferral, index.nulls_not_distinct);
+        let name = &index.name;
+        all.push(Constraint { name, kind, columns, deferral, nulls_not_distinct });
     }
     for key in &table.foreign_keys {
         let (columns, deferral) = (key.columns.clone(), key.deferral);
-        all.push(Constraint { name: &key.name, kind: "FOREIGN KEY", columns, deferral });
+        let (name, kind) = (&key.name, "FOREIGN KEY");
+        all.push(Constraint { name, kind, columns, deferral, nulls_not_distinct: false });
     }
     for check in &table.checks {
-        let (columns, deferral) = (Vec::new(), None);
-        all.push(Constraint { name: &check.name, kind: "CHECK", columns, deferral });
+        let (columns, deferral) = (describe::columns_of_check(table, check), None);
+        let (name, kind) = (&check.name, "CHECK");
+        all.push(Constraint { name, kind, columns, deferral, nulls_not_distinct: false });
     }
     all
 }
@@ -113,7 +118,8 @@ fn table_constraints(context: &Context, rows: &mut Vec<TableConstraintsRow>) {
     let database = &context.session.database;
     for (object, table) in own_tables(context) {
         for constraint in constraints(table) {
-            let distinct = (constraint.kind == "UNIQUE").then_some("YES");
+            let distinct =
+                (constraint.kind == "UNIQUE").then(|| yes(!constraint.nulls_not_distinct));
             row!(rows; TableConstraintsRow {
                 constraint_catalog: database,
                 constraint_schema: &object.schema,
@@ -147,7 +153,7 @@ fn table_constraints(context: &Context, rows: &mut Vec<TableConstraintsRow>) {
 fn key_column_usage(context: &Context, rows: &mut Vec<KeyColumnUsageRow>) {
     let database = &context.session.database;
     for (object, table) in own_tables(context) {
-        for constraint in constraints(table) {
+        for constraint in constraints(table).iter().filter(|c| c.kind != "CHECK") {
             let foreign = table.foreign_keys.iter().find(|key| key.name == constraint.name);
             for (at, column) in constraint.columns.iter().enumerate() {
                 let position = foreign.and_then(|key| {

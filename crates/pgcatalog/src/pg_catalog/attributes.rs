@@ -57,7 +57,7 @@ fn attribute(context: &Context, rows: &mut Vec<AttributeRow>) {
                 }
             }
             What::Index(table, index) => {
-                for (at, key) in describe::index_keys(table, index).iter().enumerate() {
+                for (at, key) in describe::index_columns(table, index).iter().enumerate() {
                     let modifier = key.ty.modifier();
                     let (name, ty) = (&key.name, key.ty.oid());
                     let attribute = Attribute::new(object.oid, at, name, ty);

@@ -4,6 +4,7 @@ use crate::objects::{self, What, each_table};
 use crate::view::{Char, Int2Vector, Int2s, Name, Oid, Oids, Text, row, system_tables};
 use crate::{Context, describe};
 use halcyon_catalog::{Deferral, Table};
+use halcyon_sql::types::SqlType;
 
 system_tables! {
     pg_index: IndexRow from index {
@@ -12,7 +13,7 @@ system_tables! {
         indnatts: i16,
         indnkeyatts: i16,
         indisunique: bool,
-        indnullsnotdistinct: bool = false,
+        indnullsnotdistinct: bool,
         indisprimary: bool,
         indisexclusion: bool = false,
         indimmediate: bool,
@@ -61,25 +62,39 @@ system_tables! {
 }
 
 /// Operator class of an index column by type, as `pg_opclass` numbers them.
-fn operator_class(ty: u32) -> i64 {
+fn operator_class(ty: SqlType) -> i64 {
     match ty {
-        16 => 424,
-        17 => 428,
-        20 => 3124,
-        21 => 1979,
-        23 => 1978,
-        700 => 1970,
-        701 => 1972,
-        1042 => 426,
-        1082 => 3122,
-        1083 => 1996,
-        1114 => 3128,
-        1184 => 3127,
-        1186 => 2095,
-        1700 => 3125,
-        2950 => 2969,
-        _ => 3126,
+        SqlType::Boolean => 10003,
+        SqlType::SmallInt => 1979,
+        SqlType::Integer => 1978,
+        SqlType::BigInt => 3124,
+        SqlType::Real => 10012,
+        SqlType::Double => 3123,
+        SqlType::Decimal { .. } => 3125,
+        SqlType::Char(_) => 10004,
+        SqlType::Varchar(_) | SqlType::Text | SqlType::Json => 3126,
+        SqlType::Bytea => 10006,
+        SqlType::Date => 3122,
+        SqlType::Time => 10038,
+        SqlType::Timestamp => 3128,
+        SqlType::TimestampTz => 3127,
+        SqlType::Interval => 10022,
+        SqlType::Uuid => 10065,
+        SqlType::Jsonb => 10088,
+        SqlType::Array(_) => 10000,
+        SqlType::Enum(_) => 10069,
     }
+}
+
+/// Operator class of this name, as `pg_opclass` numbers those that are no type's own.
+fn named_class(name: &str) -> Option<i64> {
+    Some(match name {
+        "varchar_ops" => 10044,
+        "text_pattern_ops" => 4217,
+        "varchar_pattern_ops" => 4218,
+        "bpchar_pattern_ops" => 4219,
+        _ => return None,
+    })
 }
 
 fn index(context: &Context, rows: &mut Vec<IndexRow>) {
@@ -88,20 +103,24 @@ fn index(context: &Context, rows: &mut Vec<IndexRow>) {
         let primary = index.constraint == Some(halcyon_catalog::IndexConstraint::PrimaryKey);
         let key = describe::index_keys(table, index);
         let types = || key.iter().map(|key| key.ty.oid());
-        let keys: Vec<i64> = key.iter().map(|key| key.number).collect();
+        let columns = describe::index_columns(table, index);
+        let keys: Vec<i64> = columns.iter().map(|key| key.number).collect();
         let collations: Vec<i64> =
             types().map(|ty| if matches!(ty, 25 | 1042 | 1043) { 100 } else { 0 }).collect();
-        let classes: Vec<i64> = types().map(operator_class).collect();
+        let class = |key: &describe::IndexKey<'_>| {
+            key.class.and_then(named_class).unwrap_or_else(|| operator_class(key.ty))
+        };
+        let classes: Vec<i64> = key.iter().map(class).collect();
         let order = |descending, nulls_first| i64::from(descending) | (i64::from(nulls_first) << 1);
         let options: Vec<i64> =
             key.iter().map(|key| order(key.descending, key.nulls_first)).collect();
-        let width = key.len();
         row!(rows; IndexRow {
             indexrelid: object.oid,
             indrelid: table.id.0,
-            indnatts: width,
-            indnkeyatts: width,
+            indnatts: columns.len(),
+            indnkeyatts: key.len(),
             indisunique: index.says_unique(),
+            indnullsnotdistinct: index.nulls_not_distinct,
             indisprimary: primary,
             indimmediate: index.deferral.is_none(),
             indkey: keys,
@@ -157,7 +176,9 @@ fn constraint(context: &Context, rows: &mut Vec<ConstraintRow>) {
         }
         for check in &table.checks {
             let rest = Reference { expr: Some(check.expr.clone()), ..Reference::none() };
-            push(objects::check_oid(table, check), &check.name, "c", None, rest);
+            let columns = describe::columns_of_check(table, check);
+            let columns = (!columns.is_empty()).then(|| numbers(columns));
+            push(objects::check_oid(table, check), &check.name, "c", columns, rest);
         }
         for key in &table.foreign_keys {
             let target = context.catalog.tables.get(&key.target);

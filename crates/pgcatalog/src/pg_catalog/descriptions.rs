@@ -15,6 +15,12 @@ system_tables! {
         description: Text,
     }
 
+    pg_shdescription: SharedDescriptionRow from shared_description {
+        objoid: Oid,
+        classoid: Oid,
+        description: Text,
+    }
+
     pg_depend: DependRow from depend {
         classid: Oid,
         objid: Oid,
@@ -30,6 +36,9 @@ system_tables! {
 const PG_CLASS: u32 = 1259;
 const PG_NAMESPACE: u32 = 2615;
 const PG_TYPE: u32 = 1247;
+const PG_CONSTRAINT: u32 = 2606;
+const PG_AUTHID: u32 = 1260;
+const PG_DATABASE: u32 = 1262;
 
 fn description(context: &Context, rows: &mut Vec<DescriptionRow>) {
     for object in context.objects().relations.values() {
@@ -72,7 +81,35 @@ fn description(context: &Context, rows: &mut Vec<DescriptionRow>) {
             });
         }
     }
+    for (oid, comment) in objects::constraint_comments(&context.catalog) {
+        row!(rows; DescriptionRow {
+            objoid: oid,
+            classoid: PG_CONSTRAINT,
+            objsubid: 0,
+            description: comment.to_owned(),
+        });
+    }
     fixed_descriptions(rows);
+}
+
+/// Comments on roles and on the database.
+fn shared_description(context: &Context, rows: &mut Vec<SharedDescriptionRow>) {
+    if let Some(comment) = &context.catalog.comment {
+        row!(rows; SharedDescriptionRow {
+            objoid: objects::DATABASE,
+            classoid: PG_DATABASE,
+            description: comment,
+        });
+    }
+    for role in context.catalog.roles.values() {
+        if let Some(comment) = &role.comment {
+            row!(rows; SharedDescriptionRow {
+                objoid: role.oid,
+                classoid: PG_AUTHID,
+                description: comment,
+            });
+        }
+    }
 }
 
 /// See [`statics::descriptions`]; Halcyon's objects come first.

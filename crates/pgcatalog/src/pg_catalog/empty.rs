@@ -208,7 +208,4 @@ pub(crate) const TABLES: &[Def] = &[
     Def::empty("pg_replication_origin", &[
         ("roident", Oid), ("roname", Text),
     ]),
-    Def::empty("pg_shdescription", &[
-        ("objoid", Oid), ("classoid", Oid), ("description", Text),
-    ]),
 ];

@@ -157,7 +157,7 @@ fn class_row(context: &Context, object: &Object, rows: &mut Vec<ClassRow>) {
             let entries = memory::of_rows(&context.roots(table)).rows;
             let bytes = entries * ENTRY_BYTES;
             let count = count_of(context, table, entries);
-            let width = describe::index_keys(table, index).len();
+            let width = describe::index_columns(table, index).len();
             (width, 0, false, false, BTREE, count, bytes, None)
         }
         What::View(view) => (view.columns.len(), 0, false, false, 0, -1.0, 0, None),

@@ -182,16 +182,8 @@ fn key(columns: &[(u16, bool)]) -> Vec<IndexColumn> {
 }
 
 fn index(id: u32, name: &str, columns: &[(u16, bool)], made_by: Option<IndexConstraint>) -> Index {
-    Index {
-        id: IndexId(id),
-        name: name.to_owned(),
-        columns: key(columns),
-        derived: None,
-        unique: made_by.is_some(),
-        constraint: made_by,
-        deferral: None,
-        comment: None,
-    }
+    let index = Index::new(IndexId(id), name.to_owned(), key(columns));
+    Index { unique: made_by.is_some(), constraint: made_by, ..index }
 }
 
 fn table(id: TableId, schema: &str, name: &str, cell: u32, columns: Vec<Column>) -> Table {
@@ -223,7 +215,7 @@ fn customer() -> Table {
         index(20012, "customer_email_key", &[(2, false)], Some(IndexConstraint::Unique)),
     ];
     let (name, expr) = ("customer_balance_check".to_owned(), "balance >= 0".to_owned());
-    table.checks = vec![Check { name, expr }];
+    table.checks = vec![Check::new(name, expr)];
     table.referenced_by = vec![(ORDERS, "orders_customer_id_fkey".to_owned())];
     table.grants = vec![
         grant("reporting", Privilege::Select, false),

@@ -9,6 +9,8 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::Token;
 
+use super::comment::CommentOn;
+use super::identity::AlterIdentities;
 use super::materialized::CreateMaterializedView;
 use super::reader::Reader;
 use super::types::TypeStatement;
@@ -61,19 +63,8 @@ pub enum DdlStatement {
         /// What the sequence is like.
         options: SequenceOptions,
     },
-    /// ALTER TABLE … ADD GENERATED … AS IDENTITY (SEQUENCE NAME …), as pg_dump writes it.
-    AddIdentity {
-        /// The table.
-        table: ObjectName,
-        /// The column.
-        column: Ident,
-        /// ALWAYS, else BY DEFAULT.
-        always: bool,
-        /// SEQUENCE NAME.
-        sequence: ObjectName,
-        /// What the sequence is like.
-        options: SequenceOptions,
-    },
+    /// ALTER TABLE that adds, drops or changes an identity.
+    AlterIdentities(AlterIdentities),
     /// ALTER SEQUENCE with options.
     AlterSequence {
         /// The sequence.
@@ -85,6 +76,8 @@ pub enum DdlStatement {
     },
     /// CREATE MATERIALIZED VIEW.
     CreateMaterializedView(CreateMaterializedView),
+    /// COMMENT ON.
+    Comment(CommentOn),
     /// About an enumeration or a domain.
     Type(Box<TypeStatement>),
     /// RENAME TO, OWNER TO, SET SCHEMA of any kind of relation.
@@ -188,8 +181,9 @@ impl DdlStatement {
             DdlStatement::Membership { grant: true, .. } => "GRANT ROLE",
             DdlStatement::Membership { .. } => "REVOKE ROLE",
             DdlStatement::CreateSequence { .. } => "CREATE SEQUENCE",
-            DdlStatement::AddIdentity { .. } => "ALTER TABLE",
+            DdlStatement::AlterIdentities(_) => "ALTER TABLE",
             DdlStatement::AlterSequence { .. } => "ALTER SEQUENCE",
+            DdlStatement::Comment(_) => "COMMENT",
             DdlStatement::Type(statement) => statement.tag(),
             DdlStatement::Move { kind, .. } => match kind {
                 RelationKind::Table => "ALTER TABLE",
@@ -397,27 +391,6 @@ pub(super) fn create_sequence(reader: &mut Reader<'_>) -> Result<DdlStatement> {
     Ok(DdlStatement::CreateSequence { name, if_not_exists, options })
 }
 
-/// Behind ALTER TABLE, where an identity's sequence is named.
-pub(super) fn add_identity(reader: &mut Reader<'_>) -> Result<DdlStatement> {
-    reader.if_exists();
-    reader.eats("ONLY");
-    let table = reader.name()?;
-    reader.expect("ALTER")?;
-    reader.eats("COLUMN");
-    let column = reader.ident()?;
-    reader.expect("ADD GENERATED")?;
-    let always = reader.expect_one_of(&["ALWAYS", "BY DEFAULT"])? == "ALWAYS";
-    reader.expect("AS IDENTITY")?;
-    reader.expect_token(&Token::LParen)?;
-    reader.expect("SEQUENCE NAME")?;
-    let sequence = reader.name()?;
-    let mut options = SequenceOptions::default();
-    while !reader.eats_token(&Token::RParen) {
-        sequence_option(reader, &mut options)?;
-    }
-    Ok(DdlStatement::AddIdentity { table, column, always, sequence, options })
-}
-
 /// Behind ALTER SEQUENCE.
 pub(super) fn alter_sequence(reader: &mut Reader<'_>) -> Result<DdlStatement> {
     let if_exists = reader.if_exists();
@@ -434,7 +407,10 @@ pub(super) fn alter_sequence(reader: &mut Reader<'_>) -> Result<DdlStatement> {
     Ok(DdlStatement::AlterSequence { name, if_exists, options })
 }
 
-fn sequence_option(reader: &mut Reader<'_>, options: &mut SequenceOptions) -> Result<()> {
+pub(super) fn sequence_option(
+    reader: &mut Reader<'_>,
+    options: &mut SequenceOptions,
+) -> Result<()> {
     if reader.eats("AS") {
         options.data_type = Some(reader.sql(Parser::parse_data_type)?);
     } else if reader.eats("INCREMENT") {
@@ -541,17 +517,11 @@ impl fmt::Display for DdlStatement {
                 let if_not_exists = maybe(*if_not_exists, "IF NOT EXISTS ");
                 write!(f, "CREATE SEQUENCE {if_not_exists}{name}{options}")
             }
-            DdlStatement::AddIdentity { table, column, always, sequence, options } => {
-                let when = if *always { "ALWAYS" } else { "BY DEFAULT" };
-                write!(
-                    f,
-                    "ALTER TABLE {table} ALTER COLUMN {column} ADD GENERATED {when} AS IDENTITY \
-                     (SEQUENCE NAME {sequence}{options})"
-                )
-            }
+            DdlStatement::AlterIdentities(alter) => alter.fmt(f),
             DdlStatement::AlterSequence { name, if_exists, options } => {
                 write!(f, "ALTER SEQUENCE {}{name}{options}", maybe(*if_exists, "IF EXISTS "))
             }
+            DdlStatement::Comment(comment) => comment.fmt(f),
             DdlStatement::Type(statement) => statement.fmt(f),
             DdlStatement::Move { name, if_exists, to, .. } => {
                 write!(f, "{} {}{name} {to}", self.tag(), maybe(*if_exists, "IF EXISTS "))
@@ -579,37 +549,34 @@ impl fmt::Display for CreateRole {
     }
 }
 
+impl SequenceOptions {
+    /// The options that are said, each as text with a blank before it.
+    pub(super) fn each(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        let data_type = self.data_type.as_ref();
+        all.extend(data_type.map(|data_type| format!(" AS {data_type}")));
+        all.extend(self.increment.map(|increment| format!(" INCREMENT BY {increment}")));
+        for (word, bound) in [("MINVALUE", self.min), ("MAXVALUE", self.max)] {
+            all.extend(bound.map(|bound| match bound {
+                Some(bound) => format!(" {word} {bound}"),
+                None => format!(" NO {word}"),
+            }));
+        }
+        all.extend(self.start.map(|start| format!(" START WITH {start}")));
+        all.extend(self.restart.map(|restart| match restart {
+            Some(at) => format!(" RESTART WITH {at}"),
+            None => " RESTART".to_owned(),
+        }));
+        all.extend(self.cycle.map(|cycle| if cycle { " CYCLE" } else { " NO CYCLE" }.to_owned()));
+        all.extend(self.owned_by.as_ref().map(|column| format!(" OWNED BY {column}")));
+        all
+    }
+}
+
 impl fmt::Display for SequenceOptions {
     /// With a blank before every option.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(data_type) = &self.data_type {
-            write!(f, " AS {data_type}")?;
-        }
-        if let Some(increment) = self.increment {
-            write!(f, " INCREMENT BY {increment}")?;
-        }
-        for (word, bound) in [("MINVALUE", self.min), ("MAXVALUE", self.max)] {
-            match bound {
-                Some(Some(bound)) => write!(f, " {word} {bound}")?,
-                Some(None) => write!(f, " NO {word}")?,
-                None => {}
-            }
-        }
-        if let Some(start) = self.start {
-            write!(f, " START WITH {start}")?;
-        }
-        match self.restart {
-            Some(Some(at)) => write!(f, " RESTART WITH {at}")?,
-            Some(None) => f.write_str(" RESTART")?,
-            None => {}
-        }
-        if let Some(cycle) = self.cycle {
-            f.write_str(if cycle { " CYCLE" } else { " NO CYCLE" })?;
-        }
-        match &self.owned_by {
-            Some(column) => write!(f, " OWNED BY {column}"),
-            None => Ok(()),
-        }
+        self.each().iter().try_for_each(|option| f.write_str(option))
     }
 }
 

@@ -13,7 +13,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use super::reader::{Reader, is_at_end, is_word};
 use super::{
     CopyOrders, CursorStatement, DdlStatement, SessionStatement, Statement, Upkeep, ViewStatement,
-    copy, cursor, ddl, materialized, session, types, upkeep, view,
+    comment, copy, cursor, ddl, identity, materialized, session, types, upkeep, view,
 };
 use crate::error::{Result, SqlError};
 
@@ -72,6 +72,7 @@ pub(crate) const PRODUCTIONS: &[Production] = &[
     Production { begins: "ALTER ROLE|USER", read: |r| ddl::alter_role(r).map(Into::into) },
     Production { begins: "GRANT <names> TO", read: |r| ddl::grant_role(r).map(Into::into) },
     Production { begins: "REVOKE <names> FROM", read: |r| ddl::revoke_role(r).map(Into::into) },
+    Production { begins: "COMMENT", read: |r| comment::comment(r).map(Into::into) },
     Production { begins: "CREATE TYPE", read: |r| types::create_type(r).map(Into::into) },
     Production { begins: "CREATE DOMAIN", read: |r| types::create_domain(r).map(Into::into) },
     Production { begins: "ALTER TYPE", read: |r| types::alter_type(r).map(Into::into) },
@@ -80,8 +81,20 @@ pub(crate) const PRODUCTIONS: &[Production] = &[
     Production { begins: "DROP DOMAIN", read: |r| types::drop_types(r, true).map(Into::into) },
     Production { begins: "CREATE SEQUENCE", read: |r| ddl::create_sequence(r).map(Into::into) },
     Production {
-        begins: "ALTER TABLE … GENERATED … IDENTITY ( SEQUENCE",
-        read: |r| ddl::add_identity(r).map(Into::into),
+        begins: "ALTER TABLE … ADD GENERATED",
+        read: |r| identity::alter_identities(r).map(Into::into),
+    },
+    Production {
+        begins: "ALTER TABLE … DROP IDENTITY",
+        read: |r| identity::alter_identities(r).map(Into::into),
+    },
+    Production {
+        begins: "ALTER TABLE … SET GENERATED|INCREMENT|MINVALUE|MAXVALUE|START|RESTART|CACHE|CYCLE|NO",
+        read: |r| identity::alter_identities(r).map(Into::into),
+    },
+    Production {
+        begins: "ALTER TABLE … RESTART",
+        read: |r| identity::alter_identities(r).map(Into::into),
     },
     Production { begins: "ALTER SEQUENCE", read: |r| ddl::alter_sequence(r).map(Into::into) },
     Production {

@@ -11,12 +11,14 @@
 //! settings. It needs the SQL parser, [`crate::error`] and the dialect of `postgresql`.
 
 mod balance;
+mod comment;
 mod copy;
 mod cursor;
 mod ddl;
 mod depth;
 mod errors;
 mod grammar;
+mod identity;
 mod materialized;
 mod reader;
 mod session;
@@ -33,15 +35,19 @@ use std::fmt;
 use datafusion::sql::sqlparser::ast;
 
 pub(crate) use balance::joined as balanced_chain;
+pub use comment::{CommentOn, Commented};
 pub use cursor::{CursorStatement, DeclareCursor, Step};
 pub use ddl::{CreateRole, DdlStatement, MoveTo, RelationKind, RoleKind, SequenceOptions};
 pub use errors::{DEPTH_MAX, NESTING_MAX, position_of};
 pub(crate) use errors::{Lines, from_tokenizer, too_deep};
 pub(crate) use grammar::parse;
+pub use identity::{AlterIdentities, IdentityChange, TableChange, named_sequence};
 pub use materialized::{CreateMaterializedView, ViewExecutor, ViewOptions};
 pub use session::{Discarded, SessionStatement, SystemChange};
 pub(crate) use spellings::INFERENCE;
-pub use spellings::{MERGE_DEFAULTS, MERGE_NOTHING, Overriding};
+pub use spellings::{
+    MERGE_DEFAULTS, MERGE_NOTHING, Overriding, is_by_bytes, is_mark_of_unique, is_unique_with_null,
+};
 pub use types::{Side as LabelSide, TypeChange, TypeStatement};
 pub use upkeep::{Upkeep, UpkeepObject, UpkeepVerb};
 pub use view::{CopyOrders, Explained, Side, ViewStatement};

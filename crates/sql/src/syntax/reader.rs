@@ -163,14 +163,17 @@ impl<'a> Reader<'a> {
         Ok(idents)
     }
 
-    /// Reads a text in quotes.
+    /// Reads a text in quotes, or between dollars.
     pub fn string(&mut self) -> Result<String> {
-        match &self.parser.peek_token_ref().token {
-            Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_) => {
-                self.sql(Parser::parse_literal_string)
-            }
-            _ => Err(self.unexpected("a text in quotes")),
-        }
+        let text = match &self.parser.peek_token_ref().token {
+            Token::SingleQuotedString(text)
+            | Token::EscapedStringLiteral(text)
+            | Token::UnicodeStringLiteral(text) => text.clone(),
+            Token::DollarQuotedString(text) => text.value.clone(),
+            _ => return Err(self.unexpected("a text in quotes")),
+        };
+        self.parser.advance_token();
+        Ok(text)
     }
 
     /// Reads a number of digits alone. Errors: 42601, 22003.

@@ -5,12 +5,14 @@
 //! in errors stay right. A word that becomes several shifts the numbers of the tokens behind it, which
 //! nobody counts once the SQL parser has got that far.
 
-use datafusion::sql::sqlparser::ast::Insert;
+use datafusion::sql::sqlparser::ast::{ColumnDef, ColumnOption, Insert};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Whitespace};
+use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan, Tokenizer, Whitespace};
 
+use super::identity;
 use super::words::is_word;
+use crate::identifier::{fold, last};
 
 /// The tokens of a statement in spellings that the SQL parser knows.
 ///
@@ -27,6 +29,9 @@ use super::words::is_word;
 /// - `x OPERATOR(pg_catalog.=) ANY (…)`, as pg_dump asks for tables by patterns, is `x = ANY (…)`.
 /// - `ON CONFLICT (lower(a)) WHERE b` is `ON CONFLICT ("…")` with all of it in one name: see
 ///   [`crate::inference::Inference`].
+/// - The options of an identity come in the order in which the SQL parser knows them.
+/// - `ALTER TABLE … COLLATE "C"`, or another collation by bytes, says what holds anyway.
+/// - `TABLESPACE pg_default` names the only one.
 /// - `TABLE t`, where a query may stand, is `SELECT * FROM t`.
 /// - In MERGE, `DO NOTHING`, `INSERT DEFAULT VALUES` and `OVERRIDING … VALUE` are columns that no table
 ///   has: see [`MERGE_NOTHING`], [`MERGE_DEFAULTS`], [`Overriding::of_word`].
@@ -144,6 +149,37 @@ pub(super) fn known_to_the_parser(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWi
             }
             Keyword::CONFLICT if at > 0 && is(&tokens, at - 1, "ON") => {
                 inference_as_name(&mut tokens, &words, at + 1);
+            }
+            Keyword::IDENTITY
+                if at > 0 && is(&tokens, at - 1, "AS") && !is_added(&tokens, &words, at) =>
+            {
+                if let Some((last, text)) = identity::in_order(&tokens, &words, at) {
+                    edits.push((words[at], words[last], text));
+                }
+            }
+            Keyword::COLLATE if is(&tokens, 0, "ALTER") && is(&tokens, 1, "TABLE") => {
+                silent.extend(at..by_bytes(&tokens, &words, at));
+            }
+            // Of a column; the SQL parser reads what stands before a list of columns.
+            Keyword::UNIQUE
+                if is(&tokens, at + 1, "NULLS") && begins(&tokens, &["CREATE", "ALTER"]) =>
+            {
+                let not = is(&tokens, at + 2, "NOT");
+                let last = at + if not { 3 } else { 2 };
+                let has_list =
+                    words.get(last + 1).is_some_and(|at| tokens[*at].token == Token::LParen);
+                if is(&tokens, last, "DISTINCT") && !has_list {
+                    let mark = format!(" CHARACTER SET \"{NULLS_NOT_DISTINCT}\"");
+                    let text = format!("UNIQUE{}", if not { &mark } else { "" });
+                    edits.push((words[at], words[last], text));
+                }
+            }
+            Keyword::TABLESPACE
+                if begins(&tokens, &["CREATE", "ALTER"]) && is(&tokens, at + 1, "PG_DEFAULT") =>
+            {
+                let of_index =
+                    at > 1 && is(&tokens, at - 1, "INDEX") && is(&tokens, at - 2, "USING");
+                silent.extend(at - if of_index { 2 } else { 0 }..at + 2);
             }
             Keyword::TABLE if word.quote_style.is_none() && is_query(&tokens, &words, at) => {
                 queries.push(words[at]);
@@ -303,6 +339,47 @@ impl Overriding {
             Overriding::User => (true, true),
         };
     }
+}
+
+/// Whether the word IDENTITY at `words[at]` is that of ALTER TABLE … ALTER … ADD GENERATED, which we read.
+fn is_added(tokens: &[TokenWithSpan], words: &[usize], at: usize) -> bool {
+    let is = |back: usize, word| {
+        at.checked_sub(back).is_some_and(|at| is_word(&tokens[words[at]].token, word))
+    };
+    is(3, "GENERATED") && is(4, "ADD") || is(4, "GENERATED") && is(5, "ADD")
+}
+
+/// Where the collation behind the word COLLATE at `words[at]` ends, if texts are ordered by it; else `at`.
+fn by_bytes(tokens: &[TokenWithSpan], words: &[usize], at: usize) -> usize {
+    let token = |at: usize| words.get(at).map(|at| &tokens[*at].token);
+    let has_schema = token(at + 1).is_some_and(|token| is_word(token, "PG_CATALOG"))
+        && token(at + 2) == Some(&Token::Period);
+    let name = at + if has_schema { 3 } else { 1 };
+    match token(name) {
+        Some(Token::Word(word)) if is_by_bytes(&fold(&word.clone().into_ident(Span::empty()))) => {
+            name + 1
+        }
+        _ => at,
+    }
+}
+
+/// The character set of a column that stands for NULLS NOT DISTINCT of its UNIQUE.
+const NULLS_NOT_DISTINCT: &str = "\u{1}nulls not distinct";
+
+/// Whether a column is said to be UNIQUE NULLS NOT DISTINCT.
+pub fn is_unique_with_null(column: &ColumnDef) -> bool {
+    column.options.iter().any(|option| is_mark_of_unique(&option.option))
+}
+
+/// Whether an option of a column is that of its UNIQUE.
+pub fn is_mark_of_unique(option: &ColumnOption) -> bool {
+    matches!(option, ColumnOption::CharacterSet(name)
+        if last(name).is_ok_and(|name| name == NULLS_NOT_DISTINCT))
+}
+
+/// Whether texts are ordered by this collation: by their bytes.
+pub fn is_by_bytes(collation: &str) -> bool {
+    matches!(collation, "C" | "POSIX" | "default" | "ucs_basic")
 }
 
 /// Whether the word ONLY at `words[at]` stands before the name of a table in FROM.
