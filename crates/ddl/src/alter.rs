@@ -18,7 +18,7 @@ use super::remove::{drop_foreign_key, needed_by};
 use super::sequence::Wish;
 use super::{
     DdlContext, fold, identity, index, names, parts, role, row_schema, sequence, table, temporary,
-    user_type, view,
+    type_uses, view,
 };
 use halcyon_catalog::{Index, IndexConstraint, Partitioning, Relation, Sequence, Table, TableKind};
 use halcyon_exec::constraints::mentioned_in;
@@ -155,7 +155,7 @@ fn add_column(
     }
     fill_column(cx, &draft, at, ty, not_null)?;
     cx.catalog.put(&table.schema, &table.name, Relation::Table(draft.clone()));
-    user_type::verify_column(cx, &draft, at)?;
+    type_uses::verify_column(cx, &draft, at)?;
     add_column_constraints(cx, &draft, definition)?;
     view::refuse_if_broken(cx, &table.schema, &table.name, "add column")
 }
@@ -704,7 +704,7 @@ fn set_type(
     for check in &draft.checks {
         verify_check(cx, &draft, check)?;
     }
-    user_type::verify_column(cx, &draft, at)?;
+    type_uses::verify_column(cx, &draft, at)?;
     view::refuse_if_broken(cx, &table.schema, &table.name, "alter type of a column")
 }
 
@@ -1038,7 +1038,7 @@ fn move_relation(
             let changed = Arc::make_mut(&mut own);
             (changed.schema, changed.name) = (to_schema.to_owned(), to_name.to_owned());
             cx.catalog.put(to_schema, to_name, Relation::Type(own));
-            user_type::has_moved(cx, (schema, name), (to_schema, to_name));
+            type_uses::has_moved(cx, (schema, name), (to_schema, to_name));
             return Ok(());
         }
         index @ Relation::Index { .. } => index,

@@ -25,7 +25,7 @@ const NO_LABEL: &str = "no label no label no label no label no label no label no
 
 /// A label that gets another name.
 struct Renamed<'a> {
-    /// Its enumeration, as messages name it.
+    /// The enumeration, as messages name it.
     shown: String,
     from: &'a str,
     to: &'a str,
@@ -76,8 +76,9 @@ impl Renamed<'_> {
             changed |= self.expr(default, |expr| check_default(binder, expr, &name, base))?;
         }
         for check in &mut domain.checks {
-            changed |=
-                self.expr(&mut check.expr, |expr| domains::bound(binder, expr, base).map(drop))?;
+            changed |= self.expr(&mut check.expr, |expr| {
+                domains::bound(&|expr, schema| binder.expr(expr, schema), expr, base).map(drop)
+            })?;
         }
         Ok(changed.then_some(own))
     }

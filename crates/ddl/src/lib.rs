@@ -32,6 +32,7 @@ mod sequence;
 mod table;
 mod temporary;
 mod truncate;
+mod type_uses;
 mod user_type;
 mod view;
 pub mod views;
@@ -347,4 +348,13 @@ fn alter_schema(cx: &mut DdlContext<'_>, alter: &ast::AlterSchema) -> Result<()>
         }
     }
     Ok(())
+}
+
+fn depends(on: &str, what: &str) -> SqlError {
+    SqlError::new(
+        SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
+        format!("cannot drop {on} because other objects depend on it"),
+    )
+    .detail(format!("{what} depends on {on}"))
+    .hint("Use DROP ... CASCADE to drop the dependent objects too.")
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{DdlContext, user_type};
+use super::{DdlContext, type_uses};
 use halcyon_catalog::temporary::is_temporary;
 use halcyon_catalog::{Relation, SCHEMAS};
 use halcyon_sql::error::{Result, SqlError, SqlState};
@@ -60,7 +60,7 @@ pub(super) fn rename_schema(cx: &mut DdlContext<'_>, from: &str, to: &str) -> Re
     }
     cx.catalog.schemas.insert(to.to_owned(), schema);
     for name in &types {
-        user_type::has_moved(cx, (from, name), (to, name));
+        type_uses::has_moved(cx, (from, name), (to, name));
     }
     Ok(())
 }

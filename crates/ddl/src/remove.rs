@@ -7,7 +7,9 @@ use datafusion::sql::sqlparser::ast::{ObjectName, ObjectType};
 use halcyon_base::ids::TableId;
 
 use super::constraint::unmirror;
-use super::{DdlContext, index, materialized, names, parts, role, sequence, user_type, view};
+use super::{
+    DdlContext, depends, index, materialized, names, parts, role, sequence, type_uses, view,
+};
 use halcyon_catalog::{Catalog, Found, OnCommit, Relation, SCHEMAS, Table};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::last;
@@ -168,8 +170,7 @@ pub(super) fn drop_relations(
                 refuse_identity(cx.catalog, sequence)?;
             }
             Relation::Type(own) => {
-                let own = own.clone();
-                user_type::refuse_used(cx, &own, &all, cascade)?;
+                type_uses::refuse_used(cx.catalog, own, &all)?;
             }
             Relation::View(_) => {}
         }
@@ -197,15 +198,6 @@ fn refuse_guarded(
         cx.notice(SqlState::SUCCESSFUL_COMPLETION, format!("drop cascades to {shown}"));
     }
     Ok(())
-}
-
-pub(super) fn depends(on: &str, what: &str) -> SqlError {
-    SqlError::new(
-        SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
-        format!("cannot drop {on} because other objects depend on it"),
-    )
-    .detail(format!("{what} depends on {on}"))
-    .hint("Use DROP ... CASCADE to drop the dependent objects too.")
 }
 
 /// A plain unique index may be what a foreign key refers to.

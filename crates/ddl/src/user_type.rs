@@ -5,22 +5,17 @@
 //! that the same transaction has made is its own, and takes labels at once.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::{
     ColumnOption, ColumnOptionDef, DataType, Expr, Ident, ObjectName,
 };
-use halcyon_base::ids::TableId;
-use halcyon_store::ValueRef;
 
 use super::constraint::check_default;
-use super::remove::{depends, drop_relations};
-use super::{DdlContext, alter, labels, parts};
-use halcyon_catalog::{Check, Domain, Relation, Table, TableKind, TypeKind, UserType};
-use halcyon_exec::constraints;
+use super::remove::drop_relations;
+use super::{DdlContext, alter, labels, parts, type_uses};
+use halcyon_catalog::{Check, Domain, Table, TypeKind, UserType};
 use halcyon_plan::domains::{self, Condition};
 use halcyon_plan::user_types;
-use halcyon_sql::coerce::Arena;
 use halcyon_sql::enums::{self, Definition, Enumeration, LABEL_BYTES_MAX, Label};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::fold;
@@ -233,7 +228,9 @@ fn new_check(
     condition: &Expr,
 ) -> Result<Check> {
     use arrow::datatypes::DataType as Arrow;
-    match domains::bound(&cx.binder(), condition, domain.base)? {
+    let binder = cx.binder();
+    let bind = |expr: &Expr, schema: &datafusion::common::DFSchema| binder.expr(expr, schema);
+    match domains::bound(&bind, condition, domain.base)? {
         Arrow::Boolean | Arrow::Null => {}
         other => {
             let shown = halcyon_sql::values::shown_type(&other);
@@ -263,55 +260,16 @@ fn new_check(
     Ok(Check::new(chosen, cx.binder().stored_text(condition)))
 }
 
-/// The columns of a domain.
-fn columns_of(cx: &DdlContext<'_>, id: u32) -> Vec<(Arc<Table>, u16)> {
-    let tables = cx.catalog.tables.values();
-    let columns = tables.flat_map(|table| {
-        let is_its = move |at: &u16| table.columns[*at as usize].domain == Some(id);
-        (0..table.columns.len() as u16).filter(is_its).map(|at| (Arc::clone(table), at))
-    });
-    columns.collect()
-}
-
-/// Looks at all values of a column that has become one of a domain. Errors: 23502, 23514.
-pub(super) fn verify_column(cx: &mut DdlContext<'_>, table: &Arc<Table>, at: u16) -> Result<()> {
-    let column = &table.columns[at as usize];
-    let own = column.domain.and_then(|id| cx.catalog.type_numbered(id)).cloned();
-    let Some(own) = own else { return Ok(()) };
-    for condition in domains::conditions(&own, column) {
-        if breaks(cx, table, &condition)? {
-            return Err(domains::violation(&condition));
-        }
-    }
-    Ok(())
-}
-
-/// Whether a row breaks a condition.
-fn breaks(cx: &mut DdlContext<'_>, table: &Arc<Table>, condition: &Condition) -> Result<bool> {
-    let program = constraints::compile_check(&cx.binder(), table, &condition.check)?;
-    let mut arena = Arena::new();
-    for handle in cx.lock(table)? {
-        for row in cx.tx.read(handle).rows() {
-            let values: Vec<ValueRef<'_>> = row.values().collect();
-            if !constraints::holds(&program, &values, cx.env, &arena)? {
-                return Ok(true);
-            }
-            arena.reset();
-        }
-    }
-    Ok(false)
-}
-
 /// Whether all values that are stored satisfy a domain's conditions of these. Errors: 23502, 23514.
 fn verify(
     cx: &mut DdlContext<'_>,
     own: &UserType,
     wanted: &dyn Fn(&Condition) -> bool,
 ) -> Result<()> {
-    for (table, at) in columns_of(cx, own.id) {
+    for (table, at) in type_uses::columns_of(cx.catalog, own) {
         let column = table.columns[at as usize].clone();
         for condition in domains::conditions(own, &column).into_iter().filter(wanted) {
-            if breaks(cx, &table, &condition)? {
+            if type_uses::breaks(cx, &table, &condition)? {
                 return Err(broken(&condition, &table, &column.name));
             }
         }
@@ -330,8 +288,8 @@ fn broken(condition: &Condition, table: &Table, column: &str) -> SqlError {
 
 /// Lets plans that know a domain by what it was be made anew, and nobody write by them: the tables that have
 /// columns of the domain are locked.
-fn own_columns(cx: &mut DdlContext<'_>, id: u32) -> Result<()> {
-    for (table, _) in columns_of(cx, id) {
+fn own_columns(cx: &mut DdlContext<'_>, own: &UserType) -> Result<()> {
+    for (table, _) in type_uses::columns_of(cx.catalog, own) {
         cx.lock(&table)?;
     }
     Ok(())
@@ -370,7 +328,7 @@ fn alter_type(
             return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
         }
         TypeKind::Domain(_) => {
-            own_columns(cx, own.id)?;
+            own_columns(cx, &own)?;
             alter_domain(cx, &mut own, change)?;
         }
     }
@@ -458,93 +416,6 @@ fn move_type(cx: &mut DdlContext<'_>, own: &UserType, to: &MoveTo) -> Result<()>
     alter::relocate(cx, RelationKind::Table, &name, to)
 }
 
-/// Lets what names a type, and what is told of columns, follow a type that has another schema or name now.
-pub(super) fn has_moved(cx: &mut DdlContext<'_>, from: (&str, &str), to: (&str, &str)) {
-    if let Some(Relation::Type(moved)) = cx.catalog.schemas[to.0].relations.get(to.1)
-        && let TypeKind::Enum { labels, registered } = &moved.kind
-        && !registered.is_published()
-    {
-        registered.define(Definition::new(&moved.schema, &moved.name, labels));
-    }
-    follow(cx, from, to);
-    let renamed = |query: &str| user_types::renamed_in_query(query, from, to);
-    let schemas: Vec<String> = cx.catalog.schemas.keys().cloned().collect();
-    for schema in schemas {
-        let relations: Vec<(String, Relation)> = (cx.catalog.schemas[&schema].relations.iter())
-            .map(|(name, relation)| (name.clone(), relation.clone()))
-            .collect();
-        for (name, relation) in relations {
-            if let Relation::View(mut view) = relation
-                && let Some(query) = renamed(&view.query)
-            {
-                Arc::make_mut(&mut view).query = query;
-                cx.catalog.put(&schema, &name, Relation::View(view));
-            }
-        }
-    }
-    let ids: Vec<TableId> = cx.catalog.tables.keys().copied().collect();
-    for id in ids {
-        if let TableKind::Materialized(view) = &cx.catalog.table(id).kind
-            && let Some(query) = renamed(&view.query)
-        {
-            let mut view = Arc::clone(view);
-            Arc::make_mut(&mut view).query = query;
-            cx.catalog.change_table(id, |table| table.kind = TableKind::Materialized(view));
-        }
-    }
-}
-
-/// Lets texts that name a type follow it: defaults, checks, generated columns, keys and conditions of indexes,
-/// and those of domains.
-fn follow(cx: &mut DdlContext<'_>, from: (&str, &str), to: (&str, &str)) {
-    let change = |text: &mut String| {
-        if let Some(renamed) = user_types::renamed(text, from, to) {
-            *text = renamed;
-        }
-    };
-    let names = |text: &String| user_types::renamed(text, from, to).is_some();
-    let ids: Vec<TableId> = cx.catalog.tables.keys().copied().collect();
-    for id in ids {
-        if texts_of(cx.catalog.table(id)).any(names) {
-            cx.catalog.change_table(id, |table| texts_of_mut(table).for_each(change));
-        }
-    }
-    let types: Vec<Arc<UserType>> = cx.catalog.types.values().cloned().collect();
-    for own in types {
-        let Some(domain) = own.domain() else { continue };
-        let checks = domain.checks.iter().map(|check| &check.expr);
-        if checks.chain(&domain.default).any(names) {
-            let mut changed = (*own).clone();
-            if let TypeKind::Domain(domain) = &mut changed.kind {
-                domain.default.iter_mut().for_each(change);
-                domain.checks.iter_mut().for_each(|check| change(&mut check.expr));
-            }
-            cx.catalog.put_type(changed);
-        }
-    }
-}
-
-/// The expressions that a table's definition has as texts.
-fn texts_of(table: &Table) -> impl Iterator<Item = &String> {
-    let columns = table.columns.iter().flat_map(|c| c.default.iter().chain(&c.generated));
-    let checks = table.checks.iter().map(|check| &check.expr);
-    let derived = table.indexes.iter().filter_map(|index| index.derived.as_ref());
-    let keys = derived
-        .flat_map(|derived| derived.keys.iter().map(|key| &key.expr).chain(&derived.predicate));
-    columns.chain(checks).chain(keys)
-}
-
-fn texts_of_mut(table: &mut Table) -> impl Iterator<Item = &mut String> {
-    let columns =
-        table.columns.iter_mut().flat_map(|c| c.default.iter_mut().chain(&mut c.generated));
-    let checks = table.checks.iter_mut().map(|check| &mut check.expr);
-    let derived = table.indexes.iter_mut().filter_map(|index| index.derived.as_mut());
-    let keys = derived.flat_map(|derived| {
-        derived.keys.iter_mut().map(|key| &mut key.expr).chain(&mut derived.predicate)
-    });
-    columns.chain(checks).chain(keys)
-}
-
 // --------------------------------------------------------------------------------- dropping
 
 fn drop_types(
@@ -559,72 +430,28 @@ fn drop_types(
     for name in names {
         let found = cx.catalog.find_type(&parts(name)?, cx.search_path(), kind);
         match found {
-            Ok(_) => {
-                let own = cx.owned_type(name, domain)?;
-                wanted.push((own.schema, own.name));
-            }
+            Ok(_) => wanted.push(cx.owned_type(name, domain)?),
             Err(missing) if if_exists && missing.state() == SqlState::UNDEFINED_OBJECT => {
                 cx.notice(missing.state(), format!("{}, skipping", missing.message()));
             }
             Err(error) => return Err(error),
         }
     }
-    drop_relations(cx, wanted, cascade)
+    if cascade {
+        wanted.iter().try_for_each(|own| drop_columns(cx, own))?;
+    }
+    drop_relations(cx, wanted.into_iter().map(|own| (own.schema, own.name)).collect(), cascade)
 }
 
-/// Takes away what depends on a type that is dropped with CASCADE. `all`: relations that are dropped as well.
-///
-/// Errors: 2BP01 without CASCADE.
-pub(super) fn refuse_used(
-    cx: &mut DdlContext<'_>,
-    own: &UserType,
-    all: &BTreeSet<(String, String)>,
-    cascade: bool,
-) -> Result<()> {
-    let of = format!("type {}", own.name);
-    let mut uses: Vec<(TableId, String, String)> = Vec::new();
-    for table in cx.catalog.tables.values() {
-        if all.contains(&(table.schema.clone(), table.name.clone())) {
-            continue;
-        }
-        for column in &table.columns {
-            let is_its = match own.kind {
-                TypeKind::Domain(_) => column.domain == Some(own.id),
-                TypeKind::Enum { .. } => column.ty.enumeration() == own.ty().enumeration(),
-            };
-            if is_its {
-                let shown = format!("column {} of table {}", column.name, table.name);
-                uses.push((table.id, column.name.clone(), shown));
-            }
-        }
-    }
-    if let (Some((_, _, what)), false) = (uses.first(), cascade) {
-        return Err(depends(&of, what));
-    }
-    let named = (own.schema.clone(), own.name.clone());
-    let asks = |text: &String| user_types::types_of(text).contains(&named);
-    if let Some(table) = cx.catalog.tables.values().find(|table| {
-        let gone = |column: &str| uses.iter().any(|(id, own, _)| *id == table.id && own == column);
-        let columns = table.columns.iter().filter(|column| !gone(&column.name));
-        let kept = columns.flat_map(|c| c.default.iter().chain(&c.generated));
-        kept.chain(table.checks.iter().map(|check| &check.expr)).any(asks)
-    }) {
-        return Err(depends(&of, &format!("an expression of table {}", table.name)));
-    }
-    if let Some(user) = cx.catalog.types.values().find(|user| {
-        let base = user.domain().and_then(|domain| domain.base.enumeration());
-        user.id != own.id
-            && base.is_some()
-            && base == own.ty().enumeration()
-            && matches!(own.kind, TypeKind::Enum { .. })
-            && !all.contains(&(user.schema.clone(), user.name.clone()))
-    }) {
-        return Err(depends(&of, &format!("type {}", user.name)));
-    }
-    for (table, column, shown) in uses {
+/// Drops the columns of a type that goes with CASCADE.
+fn drop_columns(cx: &mut DdlContext<'_>, own: &UserType) -> Result<()> {
+    for (table, at) in type_uses::columns_of(cx.catalog, own) {
+        let shown = type_uses::shown_column(&table, at);
         cx.notice(SqlState::SUCCESSFUL_COMPLETION, format!("drop cascades to {shown}"));
-        let table = cx.catalog.table(table).clone();
-        alter::drop_column(cx, &table, &column, false, true)?;
+        // The columns before it have changed the table.
+        let name = &table.columns[usize::from(at)].name;
+        let table = cx.catalog.table(table.id).clone();
+        alter::drop_column(cx, &table, name, false, true)?;
     }
     Ok(())
 }

@@ -663,7 +663,8 @@ impl ContextProvider for Context<'_> {
         }
         if let Some(domain) = domains::domain_of(name) {
             let own = self.binder.catalog.type_numbered(domain)?;
-            return domains::function(&self.binder, own).ok().map(Arc::new);
+            let bind = |expr: &ast::Expr, schema: &DFSchema| self.binder.expr(expr, schema);
+            return domains::function(&bind, own).ok().map(Arc::new);
         }
         let known = self.binder.df.state().scalar_functions().get(name).cloned();
         // DataFusion's `version()` would give DataFusion's version.

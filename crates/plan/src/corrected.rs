@@ -22,7 +22,6 @@ use datafusion::logical_expr::{
 };
 use halcyon_value::float;
 
-use crate::semantics::is_text;
 use crate::table_functions;
 use halcyon_sql::diagnose::external;
 use halcyon_sql::enums::is_day_or_moment;
@@ -129,6 +128,10 @@ pub(crate) fn takes_element(function: &str) -> bool {
             | "array_replace_all"
             | "array_replace_n"
     )
+}
+
+fn is_text(ty: &DataType) -> bool {
+    matches!(ty, DataType::Utf8 | DataType::Utf8View)
 }
 
 fn logarithm(args: &[f64]) -> Option<SqlError> {

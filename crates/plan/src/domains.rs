@@ -11,7 +11,7 @@ use arrow::array::Array;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{DFSchema, Result as DfResult};
 use datafusion::logical_expr::{
-    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility,
 };
 use datafusion::sql::sqlparser::ast::{self, VisitMut, VisitorMut};
@@ -24,7 +24,6 @@ use halcyon_sql::parse::{parse_expr, parse_own_expr};
 use halcyon_sql::values::{stored, value_at};
 use halcyon_store::ValueRef;
 
-use crate::bind::Binder;
 use crate::env::{Env, without_session};
 use crate::scalar::Program;
 
@@ -119,21 +118,24 @@ pub fn schema(base: halcyon_sql::types::SqlType) -> DFSchema {
     schema.expect("one column has no name twice")
 }
 
-fn compile(binder: &Binder<'_>, own: &UserType) -> Result<Vec<Compiled>> {
+/// What binds an expression over the columns of a schema.
+pub type Bind<'a> = &'a dyn Fn(&ast::Expr, &DFSchema) -> Result<Expr>;
+
+fn compile(bind: Bind<'_>, own: &UserType) -> Result<Vec<Compiled>> {
     let Some(domain) = own.domain() else { return Ok(Vec::new()) };
     let schema = schema(domain.base);
     let compiled = own_conditions(&own.name, domain).into_iter().map(|condition| {
-        let bound = binder.expr(&parse_expr(&condition.check.expr)?, &schema)?;
+        let bound = bind(&parse_expr(&condition.check.expr)?, &schema)?;
         Ok(Compiled { program: Program::compile(&bound, &schema)?, condition })
     });
     compiled.collect()
 }
 
 /// The function that looks at values of a domain. Errors: those of its conditions.
-pub(crate) fn function(binder: &Binder<'_>, own: &UserType) -> Result<ScalarUDF> {
+pub(crate) fn function(bind: Bind<'_>, own: &UserType) -> Result<ScalarUDF> {
     Ok(ScalarUDF::new_from_impl(DomainFunction {
         name: function_name(own),
-        conditions: compile(binder, own)?,
+        conditions: compile(bind, own)?,
         signature: Signature::any(1, Volatility::Immutable),
     }))
 }
@@ -217,13 +219,13 @@ impl ScalarUDFImpl for DomainFunction {
 
 /// Errors of binding a condition, as those of the statement that asks for it.
 pub fn bound(
-    binder: &Binder<'_>,
+    bind: Bind<'_>,
     condition: &ast::Expr,
     base: halcyon_sql::types::SqlType,
 ) -> Result<DataType> {
     use datafusion::logical_expr::ExprSchemable;
     let schema = schema(base);
-    let bound = binder.expr(condition, &schema)?;
+    let bound = bind(condition, &schema)?;
     Program::compile(&bound, &schema)?;
     bound.get_type(&schema).map_err(|error| sql_error(error, ""))
 }

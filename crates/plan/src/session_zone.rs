@@ -15,7 +15,6 @@ use halcyon_sql::diagnose::external;
 use halcyon_sql::enums::is_zoned_moment;
 use halcyon_sql::zoned;
 
-use crate::semantics::quoted;
 use crate::zone_function;
 
 /// Fields of a moment that are the same in every zone.
@@ -39,8 +38,13 @@ pub(crate) fn call(mut call: ScalarFunction, schema: &DFSchema, zone: &str) -> R
     if !is_of_moment || !is_zoned_moment(&call.args[1].get_type(schema)?) || is_utc(zone)? {
         return Ok(zoned::with_zone(call, zone));
     }
-    let is_absolute = quoted(&call.args[0])
-        .is_some_and(|field| ABSOLUTE.iter().any(|name| name.eq_ignore_ascii_case(field)));
+    let is_absolute = match &call.args[0] {
+        Expr::Literal(field, _) => field
+            .try_as_str()
+            .flatten()
+            .is_some_and(|field| ABSOLUTE.iter().any(|name| name.eq_ignore_ascii_case(field))),
+        _ => false,
+    };
     if is_absolute {
         return Ok(Expr::ScalarFunction(call));
     }

@@ -177,14 +177,25 @@ fn separate_order_names(query: &mut Query) {
             ControlFlow::Continue(())
         }
     }
-    let Some(OrderByKind::Expressions(order)) = query.order_by.as_mut().map(|by| &mut by.kind)
-    else {
-        return;
+    let order = match query.order_by.as_mut().map(|by| &mut by.kind) {
+        Some(OrderByKind::Expressions(order)) => order.as_mut_slice(),
+        _ => &mut [],
     };
     let SetExpr::Select(select) = query.body.as_mut() else { return };
     let mut columns = Columns(HashSet::new());
     for by in order.iter() {
         let _ = ast::Visit::visit(&by.expr, &mut columns);
+    }
+    // Rows of a set are made between the columns and the list, whose names meet there.
+    let is_set = |item: &SelectItem| match item {
+        SelectItem::UnnamedExpr(Expr::Function(call))
+        | SelectItem::ExprWithAlias { expr: Expr::Function(call), .. } => {
+            call.name.to_string().eq_ignore_ascii_case("unnest")
+        }
+        _ => false,
+    };
+    if select.projection.iter().any(is_set) {
+        let _ = ast::Visit::visit(&select.projection, &mut columns);
     }
     if columns.0.is_empty() {
         return;

@@ -4,7 +4,8 @@ use std::fmt;
 
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName, Value};
 
-use super::ddl::{DdlStatement, maybe};
+use super::ddl::DdlStatement;
+use super::moves::maybe;
 use super::reader::Reader;
 use crate::error::{Result, SqlError};
 

@@ -12,6 +12,7 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 use super::comment::CommentOn;
 use super::identity::AlterIdentities;
 use super::materialized::CreateMaterializedView;
+use super::moves::{MoveTo, maybe, move_to};
 use super::reader::Reader;
 use super::types::TypeStatement;
 use super::with_commas;
@@ -155,17 +156,6 @@ pub enum RelationKind {
     Sequence,
     /// INDEX.
     Index,
-}
-
-/// Where [`DdlStatement::Move`] moves to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum MoveTo {
-    /// RENAME TO.
-    Name(Ident),
-    /// OWNER TO.
-    Owner(Ident),
-    /// SET SCHEMA.
-    Schema(Ident),
 }
 
 impl DdlStatement {
@@ -472,23 +462,6 @@ fn move_relation(reader: &mut Reader<'_>, kind: RelationKind) -> Result<DdlState
     Ok(DdlStatement::Move { kind, name, if_exists, to: move_to(reader)? })
 }
 
-pub(super) fn move_to(reader: &mut Reader<'_>) -> Result<MoveTo> {
-    match reader.expect_one_of(&["RENAME", "OWNER", "SET"])? {
-        "RENAME" => {
-            reader.expect("TO")?;
-            reader.ident().map(MoveTo::Name)
-        }
-        "OWNER" => {
-            reader.expect("TO")?;
-            reader.ident().map(MoveTo::Owner)
-        }
-        _ => {
-            reader.expect("SCHEMA")?;
-            reader.ident().map(MoveTo::Schema)
-        }
-    }
-}
-
 // ---------------------------------------------------------------- as text
 
 impl fmt::Display for DdlStatement {
@@ -580,16 +553,8 @@ impl fmt::Display for SequenceOptions {
     }
 }
 
-impl fmt::Display for MoveTo {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            MoveTo::Name(name) => write!(f, "RENAME TO {name}"),
-            MoveTo::Owner(name) => write!(f, "OWNER TO {name}"),
-            MoveTo::Schema(name) => write!(f, "SET SCHEMA {name}"),
-        }
+impl From<TypeStatement> for DdlStatement {
+    fn from(statement: TypeStatement) -> Self {
+        DdlStatement::Type(Box::new(statement))
     }
-}
-
-pub(super) fn maybe(said: bool, words: &'static str) -> &'static str {
-    if said { words } else { "" }
 }

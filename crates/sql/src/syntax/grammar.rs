@@ -12,8 +12,9 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::reader::{Reader, is_at_end, is_word};
 use super::{
-    CopyOrders, CursorStatement, DdlStatement, SessionStatement, Statement, Upkeep, ViewStatement,
-    comment, copy, cursor, ddl, identity, materialized, session, types, upkeep, view,
+    CopyOrders, CursorStatement, DdlStatement, SessionStatement, Statement, TypeStatement, Upkeep,
+    ViewStatement, comment, copy, cursor, ddl, identity, materialized, session, types, upkeep,
+    view,
 };
 use crate::error::{Result, SqlError};
 
@@ -73,12 +74,12 @@ pub(crate) const PRODUCTIONS: &[Production] = &[
     Production { begins: "GRANT <names> TO", read: |r| ddl::grant_role(r).map(Into::into) },
     Production { begins: "REVOKE <names> FROM", read: |r| ddl::revoke_role(r).map(Into::into) },
     Production { begins: "COMMENT", read: |r| comment::comment(r).map(Into::into) },
-    Production { begins: "CREATE TYPE", read: |r| types::create_type(r).map(Into::into) },
-    Production { begins: "CREATE DOMAIN", read: |r| types::create_domain(r).map(Into::into) },
-    Production { begins: "ALTER TYPE", read: |r| types::alter_type(r).map(Into::into) },
-    Production { begins: "ALTER DOMAIN", read: |r| types::alter_domain(r).map(Into::into) },
-    Production { begins: "DROP TYPE", read: |r| types::drop_types(r, false).map(Into::into) },
-    Production { begins: "DROP DOMAIN", read: |r| types::drop_types(r, true).map(Into::into) },
+    Production { begins: "CREATE TYPE", read: |r| types::create_type(r).map(of_type) },
+    Production { begins: "CREATE DOMAIN", read: |r| types::create_domain(r).map(of_type) },
+    Production { begins: "ALTER TYPE", read: |r| types::alter_type(r).map(of_type) },
+    Production { begins: "ALTER DOMAIN", read: |r| types::alter_domain(r).map(of_type) },
+    Production { begins: "DROP TYPE", read: |r| types::drop_types(r, false).map(of_type) },
+    Production { begins: "DROP DOMAIN", read: |r| types::drop_types(r, true).map(of_type) },
     Production { begins: "CREATE SEQUENCE", read: |r| ddl::create_sequence(r).map(Into::into) },
     Production {
         begins: "ALTER TABLE … ADD GENERATED",
@@ -269,4 +270,8 @@ fn prepare(reader: &mut Reader<'_>) -> Result<SessionStatement> {
     let text = reader.rest().to_owned();
     statement(reader)?;
     Ok(SessionStatement::Prepare { name, types, text })
+}
+
+fn of_type(statement: TypeStatement) -> Statement {
+    DdlStatement::from(statement).into()
 }

@@ -7,7 +7,8 @@ use datafusion::sql::sqlparser::ast::{AlterTableOperation, Ident, ObjectName, Ob
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::ddl::{DdlStatement, SequenceOptions, maybe, sequence_option};
+use super::ddl::{DdlStatement, SequenceOptions, sequence_option};
+use super::moves::maybe;
 use super::reader::{Reader, is_word};
 use crate::error::Result;
 

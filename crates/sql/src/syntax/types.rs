@@ -6,9 +6,9 @@ use datafusion::sql::sqlparser::ast::{ColumnOptionDef, DataType, Expr, Ident, Ob
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::Token;
 
-use super::ddl::{MoveTo, maybe, move_to};
+use super::moves::{MoveTo, maybe, move_to};
 use super::reader::Reader;
-use super::{DdlStatement, with_commas};
+use super::with_commas;
 use crate::error::{Result, SqlError};
 use crate::identifier::quote_literal;
 
@@ -126,14 +126,8 @@ impl TypeStatement {
     }
 }
 
-impl From<TypeStatement> for DdlStatement {
-    fn from(statement: TypeStatement) -> Self {
-        DdlStatement::Type(Box::new(statement))
-    }
-}
-
 /// Behind CREATE TYPE. Errors: 0A000 for types that are no enumerations.
-pub(super) fn create_type(reader: &mut Reader<'_>) -> Result<DdlStatement> {
+pub(super) fn create_type(reader: &mut Reader<'_>) -> Result<TypeStatement> {
     let name = reader.name()?;
     if !reader.eats("AS ENUM") {
         return Err(SqlError::unsupported("CREATE TYPE of another kind than ENUM")
@@ -147,11 +141,11 @@ pub(super) fn create_type(reader: &mut Reader<'_>) -> Result<DdlStatement> {
         }
         labels.push(reader.string()?);
     }
-    Ok(TypeStatement::CreateEnum { name, labels }.into())
+    Ok(TypeStatement::CreateEnum { name, labels })
 }
 
 /// Behind CREATE DOMAIN.
-pub(super) fn create_domain(reader: &mut Reader<'_>) -> Result<DdlStatement> {
+pub(super) fn create_domain(reader: &mut Reader<'_>) -> Result<TypeStatement> {
     let name = reader.name()?;
     reader.eats("AS");
     let data_type = reader.sql(Parser::parse_data_type)?;
@@ -159,7 +153,7 @@ pub(super) fn create_domain(reader: &mut Reader<'_>) -> Result<DdlStatement> {
     while !reader.is_at_end() {
         options.push(option(reader)?);
     }
-    Ok(TypeStatement::CreateDomain { name, data_type, options }.into())
+    Ok(TypeStatement::CreateDomain { name, data_type, options })
 }
 
 /// DEFAULT, COLLATE, or a constraint with or without a name.
@@ -172,7 +166,7 @@ fn option(reader: &mut Reader<'_>) -> Result<ColumnOptionDef> {
 }
 
 /// Behind ALTER TYPE.
-pub(super) fn alter_type(reader: &mut Reader<'_>) -> Result<DdlStatement> {
+pub(super) fn alter_type(reader: &mut Reader<'_>) -> Result<TypeStatement> {
     let name = reader.name()?;
     let change = if reader.eats("ADD VALUE") {
         let if_not_exists = reader.eats("IF NOT EXISTS");
@@ -192,11 +186,11 @@ pub(super) fn alter_type(reader: &mut Reader<'_>) -> Result<DdlStatement> {
     } else {
         TypeChange::Move(move_to(reader)?)
     };
-    Ok(TypeStatement::Alter { domain: false, name, change }.into())
+    Ok(TypeStatement::Alter { domain: false, name, change })
 }
 
 /// Behind ALTER DOMAIN.
-pub(super) fn alter_domain(reader: &mut Reader<'_>) -> Result<DdlStatement> {
+pub(super) fn alter_domain(reader: &mut Reader<'_>) -> Result<TypeStatement> {
     let name = reader.name()?;
     let change = if reader.eats("SET DEFAULT") {
         TypeChange::Default(Some(reader.sql(Parser::parse_expr)?))
@@ -223,11 +217,11 @@ pub(super) fn alter_domain(reader: &mut Reader<'_>) -> Result<DdlStatement> {
     } else {
         TypeChange::Move(move_to(reader)?)
     };
-    Ok(TypeStatement::Alter { domain: true, name, change }.into())
+    Ok(TypeStatement::Alter { domain: true, name, change })
 }
 
 /// Behind DROP TYPE and DROP DOMAIN.
-pub(super) fn drop_types(reader: &mut Reader<'_>, domain: bool) -> Result<DdlStatement> {
+pub(super) fn drop_types(reader: &mut Reader<'_>, domain: bool) -> Result<TypeStatement> {
     let if_exists = reader.if_exists();
     let mut names = vec![reader.name()?];
     while reader.eats_token(&Token::Comma) {
@@ -235,7 +229,7 @@ pub(super) fn drop_types(reader: &mut Reader<'_>, domain: bool) -> Result<DdlSta
     }
     let cascade = reader.eats("CASCADE");
     let _ = !cascade && reader.eats("RESTRICT");
-    Ok(TypeStatement::Drop { domain, if_exists, names, cascade }.into())
+    Ok(TypeStatement::Drop { domain, if_exists, names, cascade })
 }
 
 impl fmt::Display for TypeStatement {
