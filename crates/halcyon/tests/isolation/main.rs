@@ -2,4 +2,5 @@
 
 mod check;
 mod hermitage;
+mod lookups;
 mod random;
