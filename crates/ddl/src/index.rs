@@ -255,6 +255,7 @@ fn own_class(ty: SqlType) -> &'static str {
         SqlType::Boolean => "bool_ops",
         SqlType::SmallInt => "int2_ops",
         SqlType::Integer => "int4_ops",
+        SqlType::Oid => "oid_ops",
         SqlType::BigInt => "int8_ops",
         SqlType::Real => "float4_ops",
         SqlType::Double => "float8_ops",

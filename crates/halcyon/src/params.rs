@@ -62,7 +62,7 @@ fn fits(value: &Value, ty: SqlType) -> bool {
         (Value::Null, _)
             | (Value::Bool(_), SqlType::Boolean)
             | (Value::Int16(_), SqlType::SmallInt)
-            | (Value::Int32(_), SqlType::Integer)
+            | (Value::Int32(_), SqlType::Integer | SqlType::Oid)
             | (Value::Int64(_), SqlType::BigInt)
             | (Value::Float32(_), SqlType::Real)
             | (Value::Float64(_), SqlType::Double)

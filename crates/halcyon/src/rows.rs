@@ -515,7 +515,7 @@ fn array_of<'a>(ty: SqlType, values: impl Iterator<Item = ValueRef<'a>>) -> Arra
             Arc::new(builder.finish())
         }
         SqlType::SmallInt => primitive!(Int16Type, values, ValueRef::Int16(v) => v),
-        SqlType::Integer => primitive!(Int32Type, values, ValueRef::Int32(v) => v),
+        SqlType::Integer | SqlType::Oid => primitive!(Int32Type, values, ValueRef::Int32(v) => v),
         SqlType::BigInt => primitive!(Int64Type, values, ValueRef::Int64(v) => v),
         SqlType::Real => primitive!(Float32Type, values, ValueRef::Float32(v) => v),
         SqlType::Double => primitive!(Float64Type, values, ValueRef::Float64(v) => v),

@@ -71,7 +71,7 @@ use halcyon_sql::diagnose::external;
 use halcyon_sql::enums::{is_day_or_moment, is_label, is_moment, is_zoned_moment};
 use halcyon_sql::error::{SqlError, SqlState};
 use halcyon_sql::type_names::{UNCONSTRAINED, cast_type};
-use halcyon_sql::types::{Element, SqlType, TYPE_KEY};
+use halcyon_sql::types::{Element, OID_ALIAS_KEY, SqlType, TYPE_KEY};
 use halcyon_sql::values::{shown_type, sql_type_of, sql_type_of_arrow, to_scalar};
 use halcyon_sql::zoned;
 use halcyon_unnest::{has_subquery, unnest};
@@ -1402,6 +1402,10 @@ fn binary_operator(binary: BinaryExpr, schema: &DFSchema, types: &mut Parameters
         (Multiply | Divide, DataType::Interval(_)) => DataType::Float64,
         _ => ty,
     };
+    if untyped(&left) || untyped(&right) {
+        note_object_id(&left, &right, schema, types)?;
+        note_object_id(&right, &left, schema, types)?;
+    }
     left = adapt(left, &partner, types)?;
     right = adapt(right, &partner, types)?;
     if matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom) {
@@ -1440,6 +1444,23 @@ fn binary_operator(binary: BinaryExpr, schema: &DFSchema, types: &mut Parameters
         }
         _ => Ok(whole(left, op, right)),
     }
+}
+
+/// Notes that a parameter beside an object id is one: drivers send no other number for it.
+fn note_object_id(
+    parameter: &Expr,
+    beside: &Expr,
+    schema: &DFSchema,
+    types: &mut Parameters,
+) -> Result<()> {
+    if let Expr::Placeholder(Placeholder { id, .. }) = parameter
+        && untyped(parameter)
+        && beside.to_field(schema)?.1.metadata().contains_key(OID_ALIAS_KEY)
+    {
+        let field = || Arc::new(SqlType::Oid.field("", true));
+        types.known.entry(id.clone()).or_insert_with(field);
+    }
+    Ok(())
 }
 
 /// A condition that is neither true nor false.

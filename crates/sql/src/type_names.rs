@@ -295,6 +295,7 @@ pub fn pg_type_name(ty: SqlType) -> Cow<'static, str> {
         SqlType::Boolean => "bool",
         SqlType::SmallInt => "int2",
         SqlType::Integer => "int4",
+        SqlType::Oid => "oid",
         SqlType::BigInt => "int8",
         SqlType::Real => "float4",
         SqlType::Double => "float8",

@@ -42,6 +42,8 @@ pub enum SqlType {
     Array(Element),
     /// A label of an enumeration, stored as its position.
     Enum(EnumId),
+    /// An object id, in parameters alone: columns of object ids are those of system tables.
+    Oid,
 }
 
 /// Object id of the type of object ids.
@@ -149,7 +151,7 @@ impl SqlType {
         match self {
             SqlType::Boolean => Type::Bool,
             SqlType::SmallInt => Type::Int16,
-            SqlType::Integer => Type::Int32,
+            SqlType::Integer | SqlType::Oid => Type::Int32,
             SqlType::BigInt => Type::Int64,
             SqlType::Real => Type::Float32,
             SqlType::Double => Type::Float64,
@@ -201,7 +203,7 @@ impl SqlType {
         match self {
             SqlType::Boolean => 1,
             SqlType::SmallInt => 2,
-            SqlType::Integer | SqlType::Real | SqlType::Date | SqlType::Enum(_) => 4,
+            SqlType::Integer | SqlType::Real | SqlType::Date | SqlType::Enum(_) | SqlType::Oid => 4,
             SqlType::BigInt
             | SqlType::Double
             | SqlType::Time
@@ -257,6 +259,7 @@ impl SqlType {
             SqlType::Jsonb => 3807,
             SqlType::Array(element) => element.array_oid(),
             SqlType::Enum(id) => id.array_oid(),
+            SqlType::Oid => 1028,
         }
     }
 
@@ -357,6 +360,7 @@ impl SqlType {
             SqlType::Jsonb => 3802,
             SqlType::Array(element) => element.array_oid(),
             SqlType::Enum(id) => id.oid(),
+            SqlType::Oid => OID,
         }
     }
 }
@@ -389,6 +393,7 @@ impl std::fmt::Display for SqlType {
             SqlType::Array(Element::OID) => f.write_str("oid[]"),
             SqlType::Array(element) => write!(f, "{}[]", element.ty()),
             SqlType::Enum(id) => f.write_str(&id.definition().shown()),
+            SqlType::Oid => f.write_str("oid"),
         }
     }
 }

@@ -89,6 +89,7 @@ fn type_from_name(name: &str) -> Option<SqlType> {
         None => (name, None),
     };
     match word {
+        "oid" => Some(SqlType::Oid),
         "character" => Some(SqlType::Char(length)),
         "character varying" => Some(SqlType::Varchar(length)),
         "text" => Some(SqlType::Text),
@@ -323,7 +324,9 @@ impl ArrayWriter {
         match ty {
             SqlType::Boolean => ArrayWriter::Bool(BooleanBuilder::with_capacity(rows)),
             SqlType::SmallInt => ArrayWriter::Int16(Int16Builder::with_capacity(rows)),
-            SqlType::Integer => ArrayWriter::Int32(Int32Builder::with_capacity(rows)),
+            SqlType::Integer | SqlType::Oid => {
+                ArrayWriter::Int32(Int32Builder::with_capacity(rows))
+            }
             SqlType::BigInt => ArrayWriter::Int64(Int64Builder::with_capacity(rows)),
             SqlType::Real => ArrayWriter::Float32(Float32Builder::with_capacity(rows)),
             SqlType::Double => ArrayWriter::Float64(Float64Builder::with_capacity(rows)),

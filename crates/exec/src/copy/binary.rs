@@ -103,7 +103,9 @@ pub(super) fn decode(bytes: &[u8], ty: SqlType) -> Result<Value> {
     Ok(match ty {
         SqlType::Boolean => Value::Bool(fixed::<1>(bytes).ok_or_else(bad)?[0] != 0),
         SqlType::SmallInt => Value::Int16(i16::from_be_bytes(fixed(bytes).ok_or_else(bad)?)),
-        SqlType::Integer => Value::Int32(i32::from_be_bytes(fixed(bytes).ok_or_else(bad)?)),
+        SqlType::Integer | SqlType::Oid => {
+            Value::Int32(i32::from_be_bytes(fixed(bytes).ok_or_else(bad)?))
+        }
         SqlType::BigInt => Value::Int64(wide()?),
         SqlType::Real => Value::Float32(f32::from_be_bytes(fixed(bytes).ok_or_else(bad)?)),
         SqlType::Double => Value::Float64(f64::from_be_bytes(fixed(bytes).ok_or_else(bad)?)),

@@ -67,6 +67,7 @@ fn operator_class(ty: SqlType) -> i64 {
         SqlType::Boolean => 10003,
         SqlType::SmallInt => 1979,
         SqlType::Integer => 1978,
+        SqlType::Oid => 1981,
         SqlType::BigInt => 3124,
         SqlType::Real => 10012,
         SqlType::Double => 3123,

@@ -162,6 +162,7 @@ fn binary(bytes: &[u8], ty: SqlType) -> Result<Value, SqlError> {
         SqlType::SmallInt => {
             Value::Int16(integer(bytes)?.try_into().map_err(|_| out_of_range(ty))?)
         }
+        SqlType::Oid => Value::Int32(u32::from_be_bytes(fixed(bytes)?) as i32),
         SqlType::Integer => Value::Int32(integer(bytes)?.try_into().map_err(|_| out_of_range(ty))?),
         SqlType::BigInt => Value::Int64(integer(bytes)?),
         SqlType::Real => Value::Float32(float(bytes)? as f32),

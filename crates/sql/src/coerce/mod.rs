@@ -40,6 +40,11 @@ pub fn parse<'a>(
         SqlType::Boolean => ValueRef::Bool(spelling::parse_bool(text)?),
         SqlType::SmallInt => Width::SmallInt.value(integer::parse(text, Width::SmallInt)?)?,
         SqlType::Integer => Width::Integer.value(integer::parse(text, Width::Integer)?)?,
+        // The upper half of the object ids lies in the negative numbers.
+        SqlType::Oid => match text.trim().parse::<u32>() {
+            Ok(oid) => ValueRef::Int32(oid as i32),
+            Err(_) => Width::Integer.value(integer::parse(text, Width::Integer)?)?,
+        },
         SqlType::BigInt => ValueRef::Int64(integer::parse(text, Width::BigInt)?),
         SqlType::Real => ValueRef::Float32(float::parse_single(text)?),
         SqlType::Double => ValueRef::Float64(float::parse(text)?),
@@ -153,7 +158,7 @@ pub fn castable(from: SqlType, to: SqlType) -> bool {
 fn width(ty: SqlType) -> Option<Width> {
     match ty {
         SqlType::SmallInt => Some(Width::SmallInt),
-        SqlType::Integer => Some(Width::Integer),
+        SqlType::Integer | SqlType::Oid => Some(Width::Integer),
         SqlType::BigInt => Some(Width::BigInt),
         _ => None,
     }

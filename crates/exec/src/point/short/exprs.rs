@@ -348,6 +348,7 @@ fn quoted(text: &str, ty: SqlType) -> Option<Ir> {
         SqlType::Boolean
         | SqlType::SmallInt
         | SqlType::Integer
+        | SqlType::Oid
         | SqlType::BigInt
         | SqlType::Real
         | SqlType::Double
