@@ -1402,7 +1402,7 @@ fn binary_operator(binary: BinaryExpr, schema: &DFSchema, types: &mut Parameters
         (Multiply | Divide, DataType::Interval(_)) => DataType::Float64,
         _ => ty,
     };
-    if untyped(&left) || untyped(&right) {
+    if matches!(left, Expr::Placeholder(_)) || matches!(right, Expr::Placeholder(_)) {
         note_object_id(&left, &right, schema, types)?;
         note_object_id(&right, &left, schema, types)?;
     }
@@ -1454,7 +1454,6 @@ fn note_object_id(
     types: &mut Parameters,
 ) -> Result<()> {
     if let Expr::Placeholder(Placeholder { id, .. }) = parameter
-        && untyped(parameter)
         && beside.to_field(schema)?.1.metadata().contains_key(OID_ALIAS_KEY)
     {
         let field = || Arc::new(SqlType::Oid.field("", true));
