@@ -13,9 +13,9 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use super::reader::{Reader, is_at_end, is_word};
 use super::{
     CopyOrders, CursorStatement, DdlStatement, SessionStatement, Statement, Upkeep, ViewStatement,
-    comment, copy, cursor, ddl, identity, materialized, session, types, upkeep, view,
+    comment, copy, cursor, ddl, do_block, identity, materialized, session, types, upkeep, view,
 };
-use crate::error::{Result, SqlError};
+use crate::error::Result;
 
 /// How one of our own statements begins, and what reads it.
 pub(crate) struct Production {
@@ -40,6 +40,7 @@ pub(crate) const PRODUCTIONS: &[Production] = &[
     Production { begins: "PREPARE", read: |r| prepare(r).map(Into::into) },
     Production { begins: "ABORT", read: |r| session::abort(r).map(Into::into) },
     Production { begins: "SET CONSTRAINTS", read: |r| session::set_constraints(r).map(Into::into) },
+    Production { begins: "DO", read: |r| do_block::do_block(r).map(Into::into) },
     Production { begins: "DISCARD", read: |r| session::discard(r).map(Into::into) },
     Production { begins: "LISTEN", read: |r| session::listen(r).map(Into::into) },
     Production { begins: "UNLISTEN", read: |r| session::unlisten(r).map(Into::into) },
@@ -163,11 +164,6 @@ pub(crate) fn parse(tokens: &[TokenWithSpan], text: &str) -> Result<Statement> {
 }
 
 fn statement(reader: &mut Reader<'_>) -> Result<Statement> {
-    if reader.is("DO") {
-        return Err(SqlError::unsupported("DO").hint(
-            "There is no procedural language: programs run where the client is, and send SQL.",
-        ));
-    }
     let found = match production(reader) {
         Some(production) => {
             let own = production.begins.split(' ').take_while(|part| is_plain(part));
