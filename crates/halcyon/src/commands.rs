@@ -18,7 +18,7 @@ use crate::session::Session;
 use crate::signals::Wish;
 
 impl Session {
-    /// Runs a command. EXECUTE, DECLARE and IMPORT DATABASE are not among them, since they run
+    /// Runs a command. EXECUTE, DO, DECLARE and IMPORT DATABASE are not among them, since they run
     /// other statements.
     pub(crate) fn command(&mut self, utility: &Utility, tag: &'static str) -> Result<Outcome> {
         let done = |name| Ok(Outcome::Done(Tag::plain(name)));
@@ -134,7 +134,7 @@ impl Session {
                 self.entry.signals.wish(Wish::Notify { channel, payload })?;
                 done(tag)
             }
-            Utility::Execute { .. } | Utility::Import(_) | Utility::Declare(_) => {
+            Utility::Execute { .. } | Utility::Import(_) | Utility::Do(_) | Utility::Declare(_) => {
                 unreachable!("{tag} runs other statements, which commands do not")
             }
         }

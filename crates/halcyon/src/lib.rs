@@ -35,6 +35,7 @@ mod database;
 mod datafusion;
 mod deadline;
 mod deferral;
+mod do_block;
 mod driver;
 mod durable;
 mod execute;

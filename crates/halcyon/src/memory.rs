@@ -202,7 +202,7 @@ pub(crate) fn grows(prepared: &Prepared) -> bool {
         }
         Plan::Copy(plan) => plan.is_from(),
         Plan::Explain { asked, of } => asked.analyze && grows(of),
-        Plan::Utility(utility) => matches!(utility, Utility::Import(_)),
+        Plan::Utility(utility) => matches!(utility, Utility::Import(_) | Utility::Do(_)),
         _ => false,
     }
 }

@@ -342,6 +342,10 @@ impl Session {
                 let rows = self.import(Path::new(folder))?;
                 Ok(Ran::other(Outcome::Done(Tag::counted(prepared.tag, rows))))
             }
+            Plan::Utility(Utility::Do(block)) => {
+                self.run_block(block)?;
+                Ok(Ran::other(Outcome::Done(Tag::plain(prepared.tag))))
+            }
             Plan::Utility(Utility::Declare(declare)) => {
                 self.declare(declare, &prepared.params, params)?;
                 Ok(Ran::other(Outcome::Done(Tag::plain(prepared.tag))))
@@ -398,7 +402,7 @@ fn writes(plan: &Plan) -> bool {
         Plan::Copy(copy) => copy.is_from(),
         Plan::Explain { asked, of } => asked.analyze && writes(&of.plan),
         // Statements that run within another begin an account of their own.
-        Plan::Utility(Utility::Execute { .. } | Utility::Import(_)) => true,
+        Plan::Utility(Utility::Execute { .. } | Utility::Import(_) | Utility::Do(_)) => true,
         _ => false,
     }
 }
@@ -432,6 +436,7 @@ fn lasts(plan: &Plan) -> bool {
             | Utility::Checkpoint { .. }
             | Utility::Export(_)
             | Utility::Import(_)
+            | Utility::Do(_)
             | Utility::AlterSystem { .. }
             | Utility::Upkeep { .. }
             | Utility::Declare(_)

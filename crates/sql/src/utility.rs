@@ -8,8 +8,8 @@ use halcyon_txn::Isolation;
 use crate::error::{Result, SqlError, SqlState};
 use crate::identifier::{fold, parts};
 use crate::syntax::{
-    CursorStatement, DeclareCursor, Discarded, SessionStatement, Step, SystemChange, Upkeep,
-    UpkeepObject, UpkeepVerb,
+    CursorStatement, DeclareCursor, Discarded, DoBlock, SessionStatement, Step, SystemChange,
+    Upkeep, UpkeepObject, UpkeepVerb,
 };
 
 /// A bound session statement.
@@ -100,6 +100,8 @@ pub enum Utility {
     Export(String),
     /// IMPORT DATABASE FROM 'folder'.
     Import(String),
+    /// DO.
+    Do(DoBlock),
     /// ALTER SYSTEM SET name = value, RESET name (no value), RESET ALL (no value, name `all`).
     AlterSystem {
         /// Lower-case name.
@@ -234,6 +236,7 @@ pub fn bind_own(statement: &SessionStatement) -> Result<(Utility, &'static str)>
             let names = (!names.is_empty()).then_some(names);
             (Utility::SetConstraints { names, deferred: *deferred }, "SET CONSTRAINTS")
         }
+        SessionStatement::Do(block) => (Utility::Do(block.clone()), "DO"),
         SessionStatement::Discard(what) => (Utility::Discard(*what), what.tag()),
     })
 }

@@ -4,7 +4,6 @@ use std::fmt;
 
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName, Value};
 
-use super::ddl::DdlStatement;
 use super::moves::maybe;
 use super::reader::Reader;
 use crate::error::{Result, SqlError};
@@ -85,7 +84,7 @@ const WITHOUT: &[&str] = &[
 ];
 
 /// Behind COMMENT.
-pub(super) fn comment(reader: &mut Reader<'_>) -> Result<DdlStatement> {
+pub(super) fn comment(reader: &mut Reader<'_>) -> Result<CommentOn> {
     let if_exists = reader.if_exists();
     reader.expect("ON")?;
     let object = commented(reader)?;
@@ -94,7 +93,7 @@ pub(super) fn comment(reader: &mut Reader<'_>) -> Result<DdlStatement> {
         true => None,
         false => Some(reader.string()?),
     };
-    Ok(DdlStatement::Comment(CommentOn { object, if_exists, text }))
+    Ok(CommentOn { object, if_exists, text })
 }
 
 fn commented(reader: &mut Reader<'_>) -> Result<Commented> {

@@ -12,11 +12,11 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::reader::{Reader, is_at_end, is_word};
 use super::{
-    CopyOrders, CursorStatement, DdlStatement, SessionStatement, Statement, TypeStatement, Upkeep,
-    ViewStatement, comment, copy, cursor, ddl, identity, materialized, session, types, upkeep,
-    view,
+    AlterIdentities, CommentOn, CopyOrders, CursorStatement, DdlStatement, SessionStatement, Statement, TypeStatement,
+    Upkeep, ViewStatement, comment, copy, cursor, ddl, do_block, identity, materialized, session,
+    types, upkeep, view,
 };
-use crate::error::{Result, SqlError};
+use crate::error::Result;
 
 /// How one of our own statements begins, and what reads it.
 pub(crate) struct Production {
@@ -41,6 +41,7 @@ pub(crate) const PRODUCTIONS: &[Production] = &[
     Production { begins: "PREPARE", read: |r| prepare(r).map(Into::into) },
     Production { begins: "ABORT", read: |r| session::abort(r).map(Into::into) },
     Production { begins: "SET CONSTRAINTS", read: |r| session::set_constraints(r).map(Into::into) },
+    Production { begins: "DO", read: |r| do_block::do_block(r).map(Into::into) },
     Production { begins: "DISCARD", read: |r| session::discard(r).map(Into::into) },
     Production { begins: "LISTEN", read: |r| session::listen(r).map(Into::into) },
     Production { begins: "UNLISTEN", read: |r| session::unlisten(r).map(Into::into) },
@@ -73,7 +74,7 @@ pub(crate) const PRODUCTIONS: &[Production] = &[
     Production { begins: "ALTER ROLE|USER", read: |r| ddl::alter_role(r).map(Into::into) },
     Production { begins: "GRANT <names> TO", read: |r| ddl::grant_role(r).map(Into::into) },
     Production { begins: "REVOKE <names> FROM", read: |r| ddl::revoke_role(r).map(Into::into) },
-    Production { begins: "COMMENT", read: |r| comment::comment(r).map(Into::into) },
+    Production { begins: "COMMENT", read: |r| comment::comment(r).map(of_comment) },
     Production { begins: "CREATE TYPE", read: |r| types::create_type(r).map(of_type) },
     Production { begins: "CREATE DOMAIN", read: |r| types::create_domain(r).map(of_type) },
     Production { begins: "ALTER TYPE", read: |r| types::alter_type(r).map(of_type) },
@@ -83,19 +84,19 @@ pub(crate) const PRODUCTIONS: &[Production] = &[
     Production { begins: "CREATE SEQUENCE", read: |r| ddl::create_sequence(r).map(Into::into) },
     Production {
         begins: "ALTER TABLE … ADD GENERATED",
-        read: |r| identity::alter_identities(r).map(Into::into),
+        read: |r| identity::alter_identities(r).map(of_identities),
     },
     Production {
         begins: "ALTER TABLE … DROP IDENTITY",
-        read: |r| identity::alter_identities(r).map(Into::into),
+        read: |r| identity::alter_identities(r).map(of_identities),
     },
     Production {
         begins: "ALTER TABLE … SET GENERATED|INCREMENT|MINVALUE|MAXVALUE|START|RESTART|CACHE|CYCLE|NO",
-        read: |r| identity::alter_identities(r).map(Into::into),
+        read: |r| identity::alter_identities(r).map(of_identities),
     },
     Production {
         begins: "ALTER TABLE … RESTART",
-        read: |r| identity::alter_identities(r).map(Into::into),
+        read: |r| identity::alter_identities(r).map(of_identities),
     },
     Production { begins: "ALTER SEQUENCE", read: |r| ddl::alter_sequence(r).map(Into::into) },
     Production {
@@ -164,11 +165,6 @@ pub(crate) fn parse(tokens: &[TokenWithSpan], text: &str) -> Result<Statement> {
 }
 
 fn statement(reader: &mut Reader<'_>) -> Result<Statement> {
-    if reader.is("DO") {
-        return Err(SqlError::unsupported("DO").hint(
-            "There is no procedural language: programs run where the client is, and send SQL.",
-        ));
-    }
     let found = match production(reader) {
         Some(production) => {
             let own = production.begins.split(' ').take_while(|part| is_plain(part));
@@ -274,4 +270,12 @@ fn prepare(reader: &mut Reader<'_>) -> Result<SessionStatement> {
 
 fn of_type(statement: TypeStatement) -> Statement {
     DdlStatement::from(statement).into()
+}
+
+fn of_comment(comment: CommentOn) -> Statement {
+    DdlStatement::Comment(comment).into()
+}
+
+fn of_identities(changes: AlterIdentities) -> Statement {
+    DdlStatement::AlterIdentities(changes).into()
 }

@@ -163,6 +163,12 @@ impl<'a> Reader<'a> {
         Ok(idents)
     }
 
+    /// Whether a text comes next that [`Reader::string`] reads.
+    pub fn is_at_text(&self) -> bool {
+        let next = &self.parser.peek_token_ref().token;
+        matches!(next, Token::SingleQuotedString(_) | Token::DollarQuotedString(_))
+    }
+
     /// Reads a text in quotes, or between dollars.
     pub fn string(&mut self) -> Result<String> {
         let text = match &self.parser.peek_token_ref().token {

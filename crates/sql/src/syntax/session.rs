@@ -7,6 +7,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::Token;
 
 use super::cursor::CursorStatement;
+use super::do_block::DoBlock;
 use super::reader::Reader;
 use super::upkeep::Upkeep;
 use crate::error::Result;
@@ -61,6 +62,8 @@ pub enum SessionStatement {
         /// What is told; empty if nothing is.
         payload: String,
     },
+    /// DO with a block of plain statements.
+    Do(DoBlock),
     /// `DISCARD ALL|PLANS|SEQUENCES|TEMP`.
     Discard(Discarded),
 }
@@ -225,6 +228,7 @@ impl fmt::Display for SessionStatement {
                     names => write!(f, "SET CONSTRAINTS {} {when}", super::with_commas(names)),
                 }
             }
+            SessionStatement::Do(block) => block.fmt(f),
             SessionStatement::Cursor(statement) => statement.fmt(f),
             SessionStatement::Upkeep(statement) => statement.fmt(f),
             SessionStatement::Listen(channel) => write!(f, "LISTEN {channel}"),

@@ -10,7 +10,7 @@ use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan, Tokenizer, Whitespace};
 
-use super::identity;
+use super::identity_order;
 use super::words::is_word;
 use crate::identifier::{fold, last};
 
@@ -153,7 +153,7 @@ pub(super) fn known_to_the_parser(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWi
             Keyword::IDENTITY
                 if at > 0 && is(&tokens, at - 1, "AS") && !is_added(&tokens, &words, at) =>
             {
-                if let Some((last, text)) = identity::in_order(&tokens, &words, at) {
+                if let Some((last, text)) = identity_order::in_order(&tokens, &words, at) {
                     edits.push((words[at], words[last], text));
                 }
             }

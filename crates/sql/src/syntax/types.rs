@@ -38,7 +38,7 @@ pub enum TypeStatement {
         /// The type.
         name: ObjectName,
         /// What is to change.
-        change: TypeChange,
+        change: Box<TypeChange>,
     },
     /// DROP TYPE and DROP DOMAIN.
     Drop {
@@ -186,7 +186,7 @@ pub(super) fn alter_type(reader: &mut Reader<'_>) -> Result<TypeStatement> {
     } else {
         TypeChange::Move(move_to(reader)?)
     };
-    Ok(TypeStatement::Alter { domain: false, name, change })
+    Ok(TypeStatement::Alter { domain: false, name, change: change.into() })
 }
 
 /// Behind ALTER DOMAIN.
@@ -217,7 +217,7 @@ pub(super) fn alter_domain(reader: &mut Reader<'_>) -> Result<TypeStatement> {
     } else {
         TypeChange::Move(move_to(reader)?)
     };
-    Ok(TypeStatement::Alter { domain: true, name, change })
+    Ok(TypeStatement::Alter { domain: true, name, change: change.into() })
 }
 
 /// Behind DROP TYPE and DROP DOMAIN.
