@@ -11,6 +11,7 @@
 //! the statement cache.
 #![forbid(unsafe_code)]
 
+mod defaults;
 mod describe;
 mod effects;
 mod exported;
@@ -45,7 +46,7 @@ use halcyon_plan::system_names::{SystemNames, SystemSchemas};
 pub use effects::{AdvisoryKey, AdvisoryRequest, Effects};
 pub use functions::{function, functions, is_known as is_function};
 pub use halcyon_views::{
-    Accounts, Live, LockRow, LogRow, SessionRow, SessionShare, SessionState, SettingRow,
+    Accounts, CursorRow, Live, LockRow, LogRow, SessionRow, SessionShare, SessionState, SettingRow,
     StatementRow, TasksRow, TransactionRow, WorkerRow,
 };
 pub use rewrite::rewrite;
@@ -156,6 +157,10 @@ impl Live for NoEngine {
     }
 
     fn tasks(&self) -> Vec<TasksRow> {
+        Vec::new()
+    }
+
+    fn cursors(&self) -> Vec<CursorRow> {
         Vec::new()
     }
 

@@ -8,7 +8,7 @@ use datafusion::common::ScalarValue;
 use halcyon_catalog::{Catalog, TypeKind, UserType};
 use halcyon_sql::types::SqlType;
 
-use crate::{Context, describe, objects, statics};
+use crate::{Context, defaults, describe, objects, statics};
 
 /// A type of a user, or the type of its arrays.
 #[derive(Clone, Copy)]
@@ -189,7 +189,10 @@ fn cell(context: &Context, column: &str, row: Named<'_>) -> Option<ScalarValue> 
             Some(SqlType::Text | SqlType::Varchar(_) | SqlType::Char(_)) => 100,
             _ => 0,
         }),
-        "typdefault" | "typdefaultbin" => text(domain?.default.as_ref()?),
+        "typdefault" | "typdefaultbin" => {
+            let domain = domain?;
+            text(&defaults::shown(context, domain.base, domain.default.as_ref()?))
+        }
         _ => None,
     }
 }

@@ -1074,6 +1074,11 @@ const CASTS: &[&str] = &[
     "timestamp",
     "timestamptz",
     "interval",
+    "bpchar",
+    "bytea",
+    "json",
+    "jsonb",
+    "uuid",
 ];
 
 fn plain_arguments(function: &Function) -> bool {
