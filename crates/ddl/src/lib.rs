@@ -17,10 +17,12 @@
 #![forbid(unsafe_code)]
 
 mod alter;
+mod alter_identity;
 mod comment;
 mod constraint;
 pub mod export;
 mod identity;
+mod identity_name;
 mod index;
 mod labels;
 mod materialized;

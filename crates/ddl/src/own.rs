@@ -1,7 +1,9 @@
 //! Carries out the definitions that the SQL parser has no tree for ([`DdlStatement`]).
 
 use super::sequence::Wish;
-use super::{DdlContext, Done, alter, comment, identity, materialized, role, sequence, user_type};
+use super::{
+    DdlContext, Done, alter, alter_identity, comment, materialized, role, sequence, user_type,
+};
 use halcyon_sql::error::Result;
 use halcyon_sql::identifier::{fold, parts};
 use halcyon_sql::syntax::DdlStatement;
@@ -28,7 +30,7 @@ pub(super) fn run(statement: &DdlStatement, cx: &mut DdlContext<'_>) -> Result<D
             let name = cx.place_for(&parts(name)?, false)?;
             sequence::create(cx, name, *if_not_exists, &Wish::of(options)?, owned_by)?;
         }
-        DdlStatement::AlterIdentities(statement) => identity::alter(cx, statement)?,
+        DdlStatement::AlterIdentities(statement) => alter_identity::run(cx, statement)?,
         DdlStatement::AlterSequence { name, if_exists, options } => {
             let name = parts(name)?;
             if !is_missing(cx, &name, *if_exists) {

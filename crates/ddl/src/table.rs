@@ -15,7 +15,7 @@ use super::constraint::{
     Judged, add_check, add_foreign_key, add_key, add_to_new, check_default, mirror,
 };
 use super::sequence::{self, Wish};
-use super::{DdlContext, Done, fold, identity, index, names, parts, row_schema, temporary};
+use super::{DdlContext, Done, fold, identity_name, index, names, parts, row_schema, temporary};
 use datafusion::logical_expr::ExprSchemable;
 use halcyon_catalog::{
     Column, Identity, IndexConstraint, Partitioning, Privilege, Relation, Sequence, Table,
@@ -185,7 +185,7 @@ pub(super) fn define_column(
                 let wish = Wish::from_ast(None, sequence_options.as_deref().unwrap_or(&[]))?;
                 let mut sequence = new_sequence(cx, table, &column.name, &wish, ty, at, sequences)?;
                 if let Some(given) = given_name(definition) {
-                    sequence = identity::named(cx, table, &parts(&given)?, sequences)?;
+                    sequence = identity_name::named(cx, table, &parts(&given)?, sequences)?;
                 }
                 let always = matches!(generated_as, GeneratedAs::Always);
                 column.identity = Some(Identity { always, sequence });

@@ -11,6 +11,7 @@ use std::sync::{Arc, Weak};
 
 use halcyon_base::clock::{self, Moment};
 use halcyon_base::ids::TxnId;
+use halcyon_pgcatalog::CursorRow;
 use halcyon_prepare::cache::Lookup;
 use halcyon_prepare::plan::Prepared;
 use halcyon_prepare::shapes::MissReason;
@@ -47,6 +48,8 @@ pub(crate) struct SessionEntry {
     pub began_us: i64,
     pub application: Mutex<String>,
     pub signals: Arc<Signals>,
+    /// The session's open cursors.
+    pub cursors: Mutex<Vec<CursorRow>>,
     /// The session's settings, for statements over the system views.
     settings: Mutex<Settings>,
     running: AtomicBool,
@@ -173,6 +176,7 @@ impl SessionEntry {
             began_us: clock::wall_us(),
             application: Mutex::default(),
             signals,
+            cursors: Mutex::default(),
             settings: Mutex::default(),
             running: AtomicBool::new(false),
             reading: AtomicU32::new(0),

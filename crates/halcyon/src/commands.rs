@@ -295,7 +295,7 @@ impl Session {
                 "DISCARD ALL cannot run inside a transaction block",
             ));
         }
-        self.cursors.by_name.clear();
+        self.cursors.close_all();
         self.entry.signals.wish(Wish::Unlisten(None))?;
         self.shared.advisory.unlock_all(self.id);
         self.named.clear();

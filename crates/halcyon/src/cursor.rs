@@ -11,24 +11,66 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use halcyon_base::duty;
+use halcyon_base::{clock, duty};
+use halcyon_pgcatalog::CursorRow;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::rows::{ResultColumn, RowSet};
 use halcyon_sql::syntax::{DeclareCursor, Step};
 
+use crate::activity::SessionEntry;
 use crate::rows::Rows;
 
 /// The open cursors of a session.
-#[derive(Default)]
 pub(crate) struct Cursors {
     pub by_name: BTreeMap<String, Cursor>,
+    /// Shows them to statements.
+    entry: Arc<SessionEntry>,
 }
 
 impl Cursors {
+    /// No cursors of a session.
+    pub fn new(entry: &Arc<SessionEntry>) -> Self {
+        Cursors { by_name: BTreeMap::new(), entry: Arc::clone(entry) }
+    }
+
+    /// Adds a cursor under a name that is free.
+    pub fn open(&mut self, name: String, cursor: Cursor) {
+        self.by_name.insert(name, cursor);
+        self.show();
+    }
+
+    /// Closes a cursor. Whether there was one.
+    pub fn close(&mut self, name: &str) -> bool {
+        let closed = self.by_name.remove(name).is_some();
+        self.show();
+        closed
+    }
+
+    /// Closes all cursors.
+    pub fn close_all(&mut self) {
+        self.by_name.clear();
+        self.show();
+    }
+
+    fn show(&self) {
+        let row = |(name, cursor): (&String, &Cursor)| CursorRow {
+            name: name.clone(),
+            statement: cursor.statement.clone(),
+            holds: cursor.holds,
+            scrolls: cursor.scrolls,
+            declared_us: cursor.declared_us,
+        };
+        *self.entry.cursors.lock() = self.by_name.iter().map(row).collect();
+    }
+
     /// Lets cursors WITH HOLD read their remaining rows before their transaction commits; closes
     /// all others. Errors: those of the queries.
     pub fn keep_held(&mut self) -> Result<()> {
+        if self.by_name.is_empty() {
+            return Ok(());
+        }
         self.by_name.retain(|_, cursor| cursor.holds);
+        self.show();
         for cursor in self.by_name.values_mut().filter(|cursor| cursor.of_block) {
             cursor.keep_rest()?;
             cursor.of_block = false;
@@ -38,7 +80,10 @@ impl Cursors {
 
     /// Closes the cursors of a transaction that is rolled back.
     pub fn drop_of_block(&mut self) {
-        self.by_name.retain(|_, cursor| !cursor.of_block);
+        if !self.by_name.is_empty() {
+            self.by_name.retain(|_, cursor| !cursor.of_block);
+            self.show();
+        }
     }
 }
 
@@ -58,6 +103,9 @@ pub(crate) struct Cursor {
     holds: bool,
     /// Whether the transaction that declared the cursor is still in progress.
     of_block: bool,
+    /// The statement that declared the cursor.
+    statement: String,
+    declared_us: i64,
 }
 
 impl Cursor {
@@ -75,6 +123,8 @@ impl Cursor {
             scrolls: declare.scrolls,
             holds: declare.holds,
             of_block,
+            statement: declare.to_string(),
+            declared_us: clock::wall_us(),
         }
     }
 

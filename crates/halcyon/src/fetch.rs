@@ -45,7 +45,7 @@ impl Session {
         if !of_block {
             cursor.keep_rest()?;
         }
-        self.cursors.by_name.insert(name, cursor);
+        self.cursors.open(name, cursor);
         Ok(())
     }
 
@@ -82,10 +82,9 @@ impl Session {
     /// CLOSE, and CLOSE ALL without a name. Errors: 34000 if no such cursor exists.
     pub fn close_cursor(&mut self, name: Option<&str>) -> Result<()> {
         match name {
-            None => self.cursors.by_name.clear(),
-            Some(name) => {
-                self.cursors.by_name.remove(name).ok_or_else(|| no_cursor(name))?;
-            }
+            None => self.cursors.close_all(),
+            Some(name) if !self.cursors.close(name) => return Err(no_cursor(name)),
+            Some(_) => {}
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use halcyon_base::{duty, memory};
 use halcyon_catalog::{Catalog, Table};
 use halcyon_machine::topology::list_text;
 use halcyon_pgcatalog::{
-    Accounts, AdvisoryKey, AdvisoryRequest, Effects, Live, LockRow, LogRow, SessionRow,
+    Accounts, AdvisoryKey, AdvisoryRequest, CursorRow, Effects, Live, LockRow, LogRow, SessionRow,
     SessionShare, SessionState, SettingRow, StatementRow, TasksRow, TransactionRow, WorkerRow,
 };
 use halcyon_plan::executions::Execution;
@@ -129,6 +129,10 @@ impl Live for View {
             locks: info.lock_count as u64,
         };
         self.shared.manager.transactions().into_iter().map(row).collect()
+    }
+
+    fn cursors(&self) -> Vec<CursorRow> {
+        self.entry.cursors.lock().clone()
     }
 
     fn log(&self) -> Option<LogRow> {

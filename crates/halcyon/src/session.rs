@@ -150,7 +150,7 @@ impl Session {
             settings,
             block: None,
             copying: None,
-            cursors: Cursors::default(),
+            cursors: Cursors::new(&entry),
             named: HashMap::new(),
             scratch: Scratch::default(),
             locked: LockSet::default(),

@@ -27,6 +27,43 @@ pub(crate) fn qualified(session: &SessionVars, schema: &str, name: &str) -> Stri
     }
 }
 
+/// The parts of a possibly qualified and quoted name; `None` if it is malformed.
+pub(crate) fn parse_name(text: &str) -> Option<Vec<String>> {
+    let mut parts = Vec::new();
+    let mut rest = text.trim();
+    loop {
+        let (part, after) = match rest.strip_prefix('"') {
+            Some(quoted) => {
+                let mut part = String::new();
+                let mut chars = quoted.char_indices().peekable();
+                let end = loop {
+                    match chars.next()? {
+                        (_, '"') if chars.peek().is_some_and(|(_, c)| *c == '"') => {
+                            part.push('"');
+                            chars.next();
+                        }
+                        (at, '"') => break at + 1,
+                        (_, c) => part.push(c),
+                    }
+                };
+                (part, &quoted[end..])
+            }
+            None => {
+                let end = rest.find('.').unwrap_or(rest.len());
+                (rest[..end].trim().to_lowercase(), &rest[end..])
+            }
+        };
+        if part.is_empty() {
+            return None;
+        }
+        parts.push(part);
+        match after.trim_start().strip_prefix('.') {
+            Some(after) => rest = after.trim_start(),
+            None => return after.trim().is_empty().then_some(parts),
+        }
+    }
+}
+
 fn column_list(table: &Table, columns: &[u16]) -> String {
     let names: Vec<_> = columns.iter().map(|c| quote_ident(column_name(table, *c))).collect();
     names.join(", ")
@@ -405,6 +442,19 @@ const LETTERS: &[(Privilege, char)] = &[
     (Privilege::Usage, 'U'),
     (Privilege::Create, 'C'),
 ];
+
+/// SQL's word for the privilege of a letter in rights.
+pub(crate) fn privilege_of(letter: char) -> Option<&'static str> {
+    let known = LETTERS.iter().find(|(_, known)| *known == letter);
+    known.map(|(privilege, _)| privilege.name()).or(match letter {
+        'x' => Some("REFERENCES"),
+        't' => Some("TRIGGER"),
+        'X' => Some("EXECUTE"),
+        'T' => Some("TEMPORARY"),
+        'c' => Some("CONNECT"),
+        _ => None,
+    })
+}
 
 /// A column's default as clients read it. Identity columns show none: `attidentity` tells.
 pub(crate) fn default(column: &Column) -> Option<&String> {

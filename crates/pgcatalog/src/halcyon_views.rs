@@ -543,6 +543,8 @@ pub trait Live: Send + Sync {
     fn log(&self) -> Option<LogRow>;
     /// The memory that is in use, by share.
     fn accounts(&self) -> Accounts;
+    /// Open cursors of the asking session.
+    fn cursors(&self) -> Vec<CursorRow>;
     /// Settings as the asking session has them.
     fn settings(&self) -> Vec<SettingRow>;
     /// What functions do to the session that asks and to others; `None` where nothing runs.
@@ -580,6 +582,21 @@ pub struct SessionRow {
     pub statement_us: Option<i64>,
     /// Transaction of the session, if it has one.
     pub transaction: Option<u64>,
+}
+
+/// An open cursor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CursorRow {
+    /// The cursor's name.
+    pub name: String,
+    /// The statement that declared it.
+    pub statement: String,
+    /// WITH HOLD.
+    pub holds: bool,
+    /// SCROLL.
+    pub scrolls: bool,
+    /// When it was declared.
+    pub declared_us: i64,
 }
 
 /// The memory that is in use, in bytes. A share is below 0 if its owner freed what others had allocated.

@@ -11,6 +11,7 @@
 //! the statement cache.
 #![forbid(unsafe_code)]
 
+mod defaults;
 mod describe;
 mod effects;
 mod exported;
@@ -26,6 +27,7 @@ mod system_tables;
 mod table;
 #[cfg(test)]
 mod tests;
+mod type_rows;
 mod user_types;
 mod view;
 
@@ -45,7 +47,7 @@ use halcyon_plan::system_names::{SystemNames, SystemSchemas};
 pub use effects::{AdvisoryKey, AdvisoryRequest, Effects};
 pub use functions::{function, functions, is_known as is_function};
 pub use halcyon_views::{
-    Accounts, Live, LockRow, LogRow, SessionRow, SessionShare, SessionState, SettingRow,
+    Accounts, CursorRow, Live, LockRow, LogRow, SessionRow, SessionShare, SessionState, SettingRow,
     StatementRow, TasksRow, TransactionRow, WorkerRow,
 };
 pub use rewrite::rewrite;
@@ -156,6 +158,10 @@ impl Live for NoEngine {
     }
 
     fn tasks(&self) -> Vec<TasksRow> {
+        Vec::new()
+    }
+
+    fn cursors(&self) -> Vec<CursorRow> {
         Vec::new()
     }
 
@@ -319,7 +325,7 @@ pub fn provider(
         System::Written(def) => table::provider(def, context),
         System::View(view) => table::provider(&view.def, context),
         System::Fixed(table) if name == "pg_type" => {
-            table.provider(Some(user_types::rows(context, &table.schema)))
+            table.provider(Some(type_rows::rows(context, &table.schema)))
         }
         System::Fixed(table) => table.provider(None),
     })

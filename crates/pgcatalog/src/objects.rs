@@ -143,6 +143,7 @@ fn is_pg_view(name: &str) -> bool {
         "pg_roles", "pg_user", "pg_group", "pg_shadow", "pg_tables", "pg_views", "pg_indexes",
         "pg_sequences", "pg_settings", "pg_locks", "pg_matviews", "pg_policies", "pg_rules",
         "pg_available_extensions", "pg_prepared_statements", "pg_cursors", "pg_timezone_names",
+        "pg_timezone_abbrevs",
         "pg_replication_slots", "pg_publication_tables", "pg_get_keywords",
     ];
     name.starts_with("pg_stat") && name != "pg_statistic" && !name.starts_with("pg_statistic_ext")

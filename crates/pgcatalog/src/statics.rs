@@ -8,7 +8,10 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
-use arrow::array::{Array, AsArray, BooleanArray, RecordBatch, new_null_array};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, ListArray, ListBuilder, RecordBatch, StringViewBuilder,
+    new_null_array,
+};
 use arrow::compute::{cast, filter_record_batch};
 use arrow::datatypes::{DataType, Field, Int32Type, Schema, SchemaRef};
 use datafusion::catalog::TableProvider;
@@ -16,6 +19,7 @@ use datafusion::datasource::MemTable;
 
 use super::exported::{Exported, ExportedTables};
 use super::table::PG_TYPE_KEY;
+use halcyon_sql::coerce::arrays;
 
 /// Namespace of the rows of `pg_type`, `pg_proc` and their like.
 pub(crate) const PG_CATALOG: u32 = 11;
@@ -121,6 +125,36 @@ fn told_type(column: &str) -> Option<&'static str> {
     })
 }
 
+/// Elements of an exported column that came as texts of arrays, and PostgreSQL's type of the array if Arrow
+/// cannot tell it.
+fn array_type(column: &str) -> Option<(DataType, Option<&'static str>)> {
+    Some(match column {
+        "proargnames" => (DataType::Utf8View, None),
+        "proargmodes" => (DataType::Utf8View, Some("char[]")),
+        "proallargtypes" => (DataType::Int32, Some("oid[]")),
+        _ => return None,
+    })
+}
+
+/// Lists of the elements that texts of arrays have.
+fn lists(column: &ArrayRef, field: &Field) -> ArrayRef {
+    let texts = cast(column, &DataType::Utf8).expect("arrays were exported as texts");
+    let rows = texts.as_string::<i32>().iter().map(|text| text.and_then(|t| arrays::parse(t).ok()));
+    let rows: Vec<Option<Vec<Option<String>>>> = rows.collect();
+    match array_type(field.name()) {
+        Some((DataType::Int32, _)) => {
+            let of = |row: Vec<Option<String>>| row.into_iter().map(|id| id?.parse::<i32>().ok());
+            let rows = rows.into_iter().map(|row| row.map(|row| of(row).collect::<Vec<_>>()));
+            Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(rows))
+        }
+        _ => {
+            let mut builder = ListBuilder::new(StringViewBuilder::new());
+            rows.into_iter().for_each(|row| builder.append_option(row));
+            Arc::new(builder.finish())
+        }
+    }
+}
+
 /// Whether a column of this name holds functions (`regproc`).
 pub(crate) fn is_function_column(column: &str) -> bool {
     told_type(column) == Some("regproc")
@@ -142,6 +176,13 @@ impl Fixed {
             DataType::Utf8 if field.name().ends_with("acl") => {
                 let item = Arc::new(Field::new_list_field(DataType::Utf8View, true));
                 Arc::new(Field::new(field.name(), DataType::List(item), true))
+            }
+            _ if array_type(field.name()).is_some() => {
+                let (item, told) = array_type(field.name()).expect("just looked at");
+                let item = Arc::new(Field::new_list_field(item, true));
+                let field = Field::new(field.name(), DataType::List(item), true);
+                let told = told.map(|told| (PG_TYPE_KEY.to_owned(), told.to_owned()));
+                Arc::new(field.with_metadata(told.into_iter().collect()))
             }
             // Renamed by PostgreSQL 17; clients go by the version that the server tells them.
             _ if field.name() == "colllocale" => {
@@ -167,6 +208,7 @@ impl Fixed {
                     false if *field.data_type() == DataType::Utf8View => {
                         cast(column, field.data_type()).expect("text stays text")
                     }
+                    false if array_type(field.name()).is_some() => lists(column, field),
                     false => new_null_array(field.data_type(), column.len()),
                 });
             let rows = RecordBatch::try_new(Arc::clone(&schema), columns.collect())

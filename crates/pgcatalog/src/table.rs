@@ -11,10 +11,12 @@ use std::sync::Arc;
 
 use arrow::array::{
     ArrayRef, BooleanBuilder, Float32Builder, Float64Builder, Int16Builder, Int32Builder,
-    Int64Builder, ListBuilder, RecordBatch, RecordBatchOptions, StringViewBuilder,
-    TimestampMicrosecondBuilder,
+    Int64Builder, IntervalMonthDayNanoBuilder, ListBuilder, RecordBatch, RecordBatchOptions,
+    StringViewBuilder, TimestampMicrosecondBuilder,
 };
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow::datatypes::{
+    DataType, Field, IntervalMonthDayNano, IntervalUnit, Schema, SchemaRef, TimeUnit,
+};
 use datafusion::catalog::TableProvider;
 use datafusion::catalog::streaming::StreamingTable;
 use datafusion::execution::TaskContext;
@@ -45,14 +47,18 @@ pub(crate) enum CatalogType {
     Oid,
     /// `timestamp with time zone`, microseconds since 1970.
     Time,
+    /// `interval` of microseconds alone.
+    Span,
     Texts,
     /// `aclitem[]`, as its text.
     Acl,
     Int2s,
     /// `int2vector`: subscripts begin at 0.
     Int2Vector,
-    /// `oidvector` and `oid[]`.
+    /// `oidvector`.
     Oids,
+    /// `oid[]`.
+    OidArray,
 }
 
 impl CatalogType {
@@ -73,11 +79,15 @@ impl CatalogType {
             CatalogType::Char => tagged(DataType::Utf8View, "char"),
             CatalogType::Oid => oid_field(name, "oid", true),
             CatalogType::Time => Field::new(name, time_type(), true),
+            CatalogType::Span => {
+                Field::new(name, DataType::Interval(IntervalUnit::MonthDayNano), true)
+            }
             CatalogType::Texts => Field::new(name, list(DataType::Utf8View), true),
             CatalogType::Acl => tagged(list(DataType::Utf8View), "aclitem[]"),
             CatalogType::Int2s => Field::new(name, list(DataType::Int16), true),
             CatalogType::Int2Vector => tagged(list(DataType::Int16), "int2vector"),
             CatalogType::Oids => tagged(list(DataType::Int32), "oidvector"),
+            CatalogType::OidArray => tagged(list(DataType::Int32), "oid[]"),
         }
     }
 
@@ -95,11 +105,13 @@ impl CatalogType {
             CatalogType::Char => 18,
             CatalogType::Oid => 26,
             CatalogType::Time => 1184,
+            CatalogType::Span => 1186,
             CatalogType::Texts => 1009,
             CatalogType::Acl => 1034,
             CatalogType::Int2s => 1005,
             CatalogType::Int2Vector => 22,
             CatalogType::Oids => 30,
+            CatalogType::OidArray => 1028,
         }
     }
 }
@@ -117,6 +129,9 @@ pub(crate) fn type_oid(field: &Field) -> u32 {
         Some("name") => return CatalogType::Name.type_oid(),
         Some("char") => return CatalogType::Char.type_oid(),
         Some("aclitem[]") => return CatalogType::Acl.type_oid(),
+        Some("oid[]") => return CatalogType::OidArray.type_oid(),
+        Some("name[]") => return 1003,
+        Some("char[]") => return 1002,
         Some("int2vector") => return CatalogType::Int2Vector.type_oid(),
         Some("oidvector") => return CatalogType::Oids.type_oid(),
         _ => {}
@@ -129,6 +144,7 @@ pub(crate) fn type_oid(field: &Field) -> u32 {
         DataType::Float32 => 700,
         DataType::Float64 => 701,
         DataType::Timestamp(_, _) => 1184,
+        DataType::Interval(_) => 1186,
         DataType::Binary => 17,
         DataType::List(item) => match item.data_type() {
             DataType::Int16 => 1005,
@@ -249,13 +265,17 @@ impl Rows {
                 TimestampMicrosecondBuilder::new().with_data_type(time_type()),
                 Cell::Int(v) => *v
             ),
+            CatalogType::Span => build!(
+                IntervalMonthDayNanoBuilder::new(),
+                Cell::Int(v) => IntervalMonthDayNano::new(0, 0, *v * 1000)
+            ),
             CatalogType::Texts | CatalogType::Acl => {
                 lists!(StringViewBuilder::new(), Cell::Texts(v) => v.iter())
             }
             CatalogType::Int2s | CatalogType::Int2Vector => {
                 lists!(Int16Builder::new(), Cell::Ints(v) => v.iter().map(|v| *v as i16))
             }
-            CatalogType::Oids => {
+            CatalogType::Oids | CatalogType::OidArray => {
                 lists!(Int32Builder::new(), Cell::Ints(v) => v.iter().map(|v| *v as i32))
             }
         }
@@ -267,7 +287,7 @@ impl Rows {
 pub(crate) enum Cell {
     Null,
     Bool(bool),
-    /// Integers, object ids, and times in microseconds.
+    /// Integers, object ids, and times and spans in microseconds.
     Int(i64),
     Float(f64),
     Str(&'static str),

@@ -33,6 +33,9 @@ pub(crate) struct Name(pub(crate) String);
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Moment(pub(crate) i64);
 
+/// Microseconds: type `interval`.
+pub(crate) struct Span(pub(crate) i64);
+
 /// An object id: type `oid`.
 pub(crate) struct Oid(pub(crate) u32);
 
@@ -54,8 +57,11 @@ pub(crate) struct Int2s(pub(crate) Vec<i64>);
 /// Type `int2vector`, whose subscripts begin at 0.
 pub(crate) struct Int2Vector(pub(crate) Vec<i64>);
 
-/// Types `oidvector` and `oid[]`.
+/// Type `oidvector`.
 pub(crate) struct Oids(pub(crate) Vec<i64>);
+
+/// Type `oid[]`.
+pub(crate) struct OidArray(pub(crate) Vec<i64>);
 
 macro_rules! columns {
     ($($ty:ty => $kind:ident, |$value:ident| $cell:expr;)+) => {
@@ -89,11 +95,13 @@ columns! {
     Char => Char, |v| Cell::Str(v.0);
     Oid => Oid, |v| Cell::Int(v.0.into());
     Moment => Time, |v| Cell::Int(v.0);
+    Span => Span, |v| Cell::Int(v.0);
     Texts => Texts, |v| Cell::Texts(v);
     Acl => Acl, |v| Cell::Texts(v.0);
     Int2s => Int2s, |v| Cell::Ints(v.0);
     Int2Vector => Int2Vector, |v| Cell::Ints(v.0);
     Oids => Oids, |v| Cell::Ints(v.0);
+    OidArray => OidArray, |v| Cell::Ints(v.0);
 }
 
 impl<T: Column> Column for Option<T> {
@@ -141,6 +149,7 @@ fits! {
     f64 => f32, |v| v as f32;
     u32 => Oid, |v| Oid(v);
     i64 => Moment, |v| Moment(v);
+    i64 => Span, |v| Span(v);
     &'static str => Char, |v| Char(v);
     &str => Name, |v| Name(v.to_owned());
     &String => Name, |v| Name(v.clone());

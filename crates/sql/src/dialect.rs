@@ -1087,6 +1087,11 @@ const CASTS: &[&str] = &[
     "timestamp",
     "timestamptz",
     "interval",
+    "bpchar",
+    "bytea",
+    "json",
+    "jsonb",
+    "uuid",
 ];
 
 fn plain_arguments(function: &Function) -> bool {

@@ -1,6 +1,7 @@
 //! Definitions and names of objects, by their ids.
 
 use super::*;
+use crate::describe::parse_name;
 use crate::objects::{self, Object, What};
 use crate::{describe, statics, user_types};
 use halcyon_catalog::{Check, Index, Table};
@@ -12,6 +13,24 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     define("pg_get_constraintdef", (1, 2), Gives::Text, BOUND, constraintdef),
     define("pg_get_expr", (2, 3), Gives::Text, PURE, |_, args| {
         Ok(text_or_null(args[0].text().map(str::to_owned)))
+    }),
+    define("pg_index_column_has_property", (3, 3), Gives::Bool, BOUND, index_column_has),
+    define("pg_index_has_property", (2, 2), Gives::Bool, BOUND, |c, args| {
+        let Some(_) = index_of(c, &args[0]) else { return Ok(ScalarValue::Null) };
+        let known = ["clusterable", "index_scan", "bitmap_scan", "backward_scan"];
+        let asked = args[1].text().unwrap_or_default().to_lowercase();
+        Ok(if known.contains(&asked.as_str()) { truth(true) } else { ScalarValue::Null })
+    }),
+    define("pg_indexam_has_property", (2, 2), Gives::Bool, PURE, |_, args| {
+        let asked = args[1].text().unwrap_or_default().to_lowercase();
+        let known = ["can_order", "can_unique", "can_multi_col", "can_exclude", "can_include"];
+        let (Some(method), Some(at)) =
+            (args[0].oid(), known.iter().position(|known| *known == asked))
+        else {
+            return Ok(ScalarValue::Null);
+        };
+        let found = ACCESS_METHODS.iter().find(|(own, _)| *own == method);
+        Ok(found.map_or(ScalarValue::Null, |(_, can)| truth(can[at])))
     }),
     define("pg_get_viewdef", (1, 2), Gives::Text, BOUND, viewdef),
     define("pg_get_ruledef", (1, 2), Gives::Text, BOUND, viewdef),
@@ -137,14 +156,14 @@ pub(super) const FUNCTIONS: &[Definition] = &[
         let Some(oid) = namespace_oid(c, &args[0])? else { return Ok(ScalarValue::Null) };
         let mut schemas = c.catalog.schemas.values();
         let schema = schemas.find(|schema| objects::schema_oid(schema) == oid);
-        Ok(text(schema.map_or_else(|| oid.to_string(), |s| quote_ident(&s.name))))
+        Ok(text(schema.map_or_else(|| without_name(oid), |s| quote_ident(&s.name))))
     }),
     define("pg_regrole_oid", (1, 1), Gives::Oid, BOUND, |c, args| {
         Ok(role_oid(c, &args[0])?.map_or(ScalarValue::Null, oid))
     }),
     define("pg_regrole_name", (1, 1), Gives::Text, BOUND, |c, args| {
         let Some(oid) = role_oid(c, &args[0])? else { return Ok(ScalarValue::Null) };
-        Ok(text(role_name(c, oid).map_or_else(|| oid.to_string(), |n| quote_ident(&n))))
+        Ok(text(role_name(c, oid).map_or_else(|| without_name(oid), |n| quote_ident(&n))))
     }),
     define("pg_regproc_oid", (1, 1), Gives::Oid, BOUND, |_, args| {
         Ok(function_oid(&args[0])?.map_or(ScalarValue::Null, oid))
@@ -158,6 +177,11 @@ pub(super) const FUNCTIONS: &[Definition] = &[
         Ok(text(known.unwrap_or_else(|| if oid == 0 { "-".into() } else { oid.to_string() })))
     }),
 ];
+
+/// How an id of nothing is shown.
+fn without_name(oid: u32) -> String {
+    if oid == 0 { "-".to_owned() } else { oid.to_string() }
+}
 
 /// What a name stands for, or NULL if that does not exist.
 fn found(oid: Result<Option<u32>>) -> Outcome {
@@ -176,43 +200,6 @@ fn role_name(context: &Context, oid: u32) -> Option<String> {
     let found = context.catalog.roles.values().find(|role| role.oid == oid);
     let bootstrap = || (oid == objects::BOOTSTRAP_ROLE).then(|| context.bootstrap_name());
     found.map(|role| role.name.clone()).or_else(bootstrap)
-}
-
-/// The parts of a possibly qualified and quoted name; `None` if it is malformed.
-fn parse_name(text: &str) -> Option<Vec<String>> {
-    let mut parts = Vec::new();
-    let mut rest = text.trim();
-    loop {
-        let (part, after) = match rest.strip_prefix('"') {
-            Some(quoted) => {
-                let mut part = String::new();
-                let mut chars = quoted.char_indices().peekable();
-                let end = loop {
-                    match chars.next()? {
-                        (_, '"') if chars.peek().is_some_and(|(_, c)| *c == '"') => {
-                            part.push('"');
-                            chars.next();
-                        }
-                        (at, '"') => break at + 1,
-                        (_, c) => part.push(c),
-                    }
-                };
-                (part, &quoted[end..])
-            }
-            None => {
-                let end = rest.find('.').unwrap_or(rest.len());
-                (rest[..end].trim().to_lowercase(), &rest[end..])
-            }
-        };
-        if part.is_empty() {
-            return None;
-        }
-        parts.push(part);
-        match after.trim_start().strip_prefix('.') {
-            Some(after) => rest = after.trim_start(),
-            None => return after.trim().is_empty().then_some(parts),
-        }
-    }
 }
 
 fn relation_name(context: &Context, object: &Object) -> String {
@@ -312,6 +299,38 @@ fn indexdef(context: &Context, args: &[Arg<'_>]) -> Outcome {
         return Ok(text(column.unwrap_or_default()));
     }
     Ok(text(describe::index(&context.session, table, index, short)))
+}
+
+/// Of the index methods of `pg_am`: whether each can order, be unique, have several columns, exclude, and
+/// include columns.
+const ACCESS_METHODS: &[(u32, [bool; 5])] = &[
+    (403, [true; 5]),
+    (405, [false, false, false, true, false]),
+    (783, [false, false, true, true, true]),
+    (2742, [false, false, true, false, false]),
+    (3580, [false, false, true, false, false]),
+    (4000, [false, false, false, true, true]),
+];
+
+fn index_column_has(context: &Context, args: &[Arg<'_>]) -> Outcome {
+    let Some((table, index)) = index_of(context, &args[0]) else { return Ok(ScalarValue::Null) };
+    let keys = describe::index_keys(table, index);
+    let at = args[1].int().and_then(|number| usize::try_from(number).ok()?.checked_sub(1));
+    let Some(at) = at.filter(|at| *at < keys.len() + index.included.len()) else {
+        return Ok(ScalarValue::Null);
+    };
+    let key = keys.get(at);
+    Ok(match (args[2].text().unwrap_or_default().to_lowercase().as_str(), key) {
+        ("orderable", key) => truth(key.is_some()),
+        ("distance_orderable", _) => truth(false),
+        ("returnable", _) => truth(true),
+        ("asc", Some(key)) => truth(!key.descending),
+        ("desc", Some(key)) => truth(key.descending),
+        ("nulls_first", Some(key)) => truth(key.nulls_first),
+        ("nulls_last", Some(key)) => truth(!key.nulls_first),
+        ("search_array" | "search_nulls", Some(_)) => truth(true),
+        _ => ScalarValue::Null,
+    })
 }
 
 fn constraintdef(context: &Context, args: &[Arg<'_>]) -> Outcome {

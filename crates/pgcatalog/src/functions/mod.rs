@@ -7,6 +7,7 @@
 mod acting;
 mod definitions;
 mod privileges;
+mod rights;
 mod session;
 mod text;
 
@@ -38,6 +39,10 @@ enum Gives {
     Text,
     Texts,
     Oids,
+    /// `name[]`.
+    Names,
+    /// Rights as rows: grantor, grantee, privilege, and whether it may be passed on.
+    Rights,
     /// A list of INTEGER.
     Subscripts,
     /// The type of the argument, which is a list.
@@ -66,7 +71,8 @@ impl Gives {
             Gives::Int4 | Gives::Oid => DataType::Int32,
             Gives::Int8 => DataType::Int64,
             Gives::Text | Gives::Void | Gives::Type => DataType::Utf8View,
-            Gives::Texts | Gives::Same => list(DataType::Utf8View),
+            Gives::Texts | Gives::Names | Gives::Same => list(DataType::Utf8View),
+            Gives::Rights => list(rights::row_type()),
             Gives::Oids | Gives::Subscripts => list(DataType::Int32),
             Gives::Pairs => list(text::pair_type()),
             Gives::Time => {
@@ -86,6 +92,7 @@ impl Gives {
             Gives::Void => field.with_metadata(tagged("void")),
             Gives::Type => field.with_metadata(tagged("regtype")),
             Gives::Oids => field.with_metadata(tagged("oid[]")),
+            Gives::Names => field.with_metadata(tagged("name[]")),
             _ => field,
         })
     }
@@ -126,6 +133,7 @@ fn definitions() -> impl Iterator<Item = &'static Definition> {
         acting::FUNCTIONS,
         definitions::FUNCTIONS,
         privileges::FUNCTIONS,
+        rights::FUNCTIONS,
         session::FUNCTIONS,
         text::FUNCTIONS,
     ];

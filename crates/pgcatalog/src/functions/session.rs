@@ -1,6 +1,9 @@
 //! Functions about the session, the server, the database, and the sizes of relations.
 
+use std::collections::BTreeSet;
+
 use super::*;
+use crate::halcyon_views::LockRow;
 use crate::memory::{self, TableSize};
 use crate::objects::{self, What};
 use halcyon_catalog::temporary;
@@ -8,7 +11,7 @@ use halcyon_catalog::temporary;
 /// The functions.
 pub(super) const FUNCTIONS: &[Definition] = &[
     define("version", (0, 0), Gives::Text, BOUND, |c, _| Ok(text(c.live.version()))),
-    define("current_schemas", (1, 1), Gives::Texts, BOUND, current_schemas),
+    define("current_schemas", (1, 1), Gives::Names, BOUND, current_schemas),
     define("pg_my_temp_schema", (0, 0), Gives::Oid, BOUND, |c, _| {
         let own = temporary::schema_of(c.session.session_id);
         Ok(oid(objects::namespace(&c.catalog, &own)))
@@ -55,6 +58,7 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     define("pg_total_relation_size", (1, 1), Gives::Int8, LIVE, |c, args| {
         Ok(bytes(size(c, &args[0])?.map(|(rows, indexes)| rows + indexes)))
     }),
+    define("pg_blocking_pids", (1, 1), Gives::Subscripts, LIVE, blocking),
     define("pg_database_size", (1, 1), Gives::Int8, LIVE, database_size),
     define("pg_tablespace_size", (1, 1), Gives::Int8, LIVE, database_size),
     define("pg_tablespace_location", (1, 1), Gives::Text, PURE, |_, _| Ok(text(""))),
@@ -89,6 +93,23 @@ fn transaction(context: &Context, _: &[Arg<'_>]) -> Outcome {
     let running = context.live.transactions();
     let own = running.iter().find(|tx| tx.session == context.session.session_id);
     Ok(own.map_or(ScalarValue::Null, |tx| ScalarValue::Int64(Some(tx.id as i64))))
+}
+
+/// Sessions that hold, or wait before it for, a lock for which a session waits.
+fn blocking(context: &Context, args: &[Arg<'_>]) -> Outcome {
+    let Some(asked) = args[0].oid() else { return Ok(ScalarValue::Null) };
+    let locks = context.live.locks();
+    let waits: Vec<&LockRow> =
+        locks.iter().filter(|lock| lock.session == asked && !lock.granted).collect();
+    let blocks = |lock: &&LockRow| {
+        let stands_in_the_way = |wait: &&LockRow| {
+            wait.partition == lock.partition && (wait.exclusive || lock.exclusive)
+        };
+        lock.granted && lock.session != asked && waits.iter().any(stands_in_the_way)
+    };
+    let sessions: BTreeSet<u32> = locks.iter().filter(blocks).map(|lock| lock.session).collect();
+    let sessions: Vec<ScalarValue> = sessions.into_iter().map(oid).collect();
+    Ok(ScalarValue::List(ScalarValue::new_list(&sessions, &DataType::Int32, true)))
 }
 
 fn bytes(size: Option<u64>) -> ScalarValue {

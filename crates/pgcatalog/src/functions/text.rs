@@ -71,6 +71,17 @@ pub(super) const FUNCTIONS: &[Definition] = &[
         let empty = || arrow::array::new_empty_array(&element);
         Ok(list_of(args[0].list().unwrap_or_else(empty)))
     }),
+    // An array of texts that are names.
+    define("pg_name_array", (1, 1), Gives::Names, PURE, |_, args| {
+        Ok(args[0].list().map_or(ScalarValue::Null, list_of))
+    }),
+    // `age` of a transaction's number: numbers do not wrap here, so nothing ever gets old.
+    define("pg_xid_age", (1, 1), Gives::Int4, PURE, |_, args| {
+        Ok(if args[0].is_null() { ScalarValue::Null } else { ScalarValue::Int32(Some(0)) })
+    }),
+    define("mxid_age", (1, 1), Gives::Int4, PURE, |_, args| {
+        Ok(if args[0].is_null() { ScalarValue::Null } else { ScalarValue::Int32(Some(0)) })
+    }),
     // An array of integers that are object ids.
     define("pg_oid_array", (1, 1), Gives::Oids, PURE, |_, args| {
         Ok(args[0].list().map_or(ScalarValue::Null, list_of))
@@ -85,7 +96,7 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     }),
 ];
 
-fn list_of(values: ArrayRef) -> ScalarValue {
+pub(super) fn list_of(values: ArrayRef) -> ScalarValue {
     let field = Arc::new(Field::new_list_field(values.data_type().clone(), true));
     let offsets = arrow::buffer::OffsetBuffer::from_lengths([values.len()]);
     ScalarValue::List(Arc::new(ListArray::new(field, offsets, values, None)))

@@ -4,7 +4,7 @@ use super::visible::{relations, yes};
 use crate::objects::{Object, What};
 use crate::table::type_oid;
 use crate::view::{Name, Text, row, system_tables};
-use crate::{Context, describe, statics, user_types};
+use crate::{Context, defaults, describe, statics, user_types};
 use halcyon_catalog::{Column, Table};
 use halcyon_sql::types::SqlType;
 
@@ -214,7 +214,7 @@ fn column_row(
         table_name: &object.name,
         column_name: name,
         ordinal_position: at + 1,
-        column_default: column.and_then(|(_, column)| describe::default(column)),
+        column_default: column.and_then(|(_, column)| defaults::of_column(context, column)),
         is_nullable: yes(!not_null),
         data_type: facts.data_type,
         character_maximum_length: told.length,

@@ -2,7 +2,7 @@
 
 use super::columns::TypeFacts;
 use crate::view::{Name, Text, row, system_tables};
-use crate::{Context, describe};
+use crate::{Context, defaults, describe};
 use halcyon_catalog::{Domain, UserType};
 
 system_tables! {
@@ -69,7 +69,9 @@ fn domains(context: &Context, rows: &mut Vec<DomainsRow>) {
             numeric_precision_radix: told.radix,
             numeric_scale: told.scale,
             datetime_precision: told.time,
-            domain_default: domain.default.as_ref(),
+            domain_default: domain.default.as_ref().map(|text| {
+                defaults::shown(context, domain.base, text)
+            }),
             udt_catalog: database,
             udt_schema: facts.udt.0,
             udt_name: facts.udt.1,

@@ -100,6 +100,31 @@ system_tables! {
         autoanalyze_count: i64 = 0,
     }
 
+    pg_statio_user_tables: StatioTablesRow from table_reads,
+        pg_statio_all_tables from table_reads
+    {
+        relid: Oid,
+        schemaname: Name,
+        relname: Name,
+        heap_blks_read: i64 = 0,
+        heap_blks_hit: i64 = 0,
+        idx_blks_read: i64 = 0,
+        idx_blks_hit: i64 = 0,
+        toast_blks_read: i64 = 0,
+        toast_blks_hit: i64 = 0,
+        tidx_blks_read: i64 = 0,
+        tidx_blks_hit: i64 = 0,
+    }
+
+    pg_cursors: CursorsRow from cursors {
+        name: Text,
+        statement: Text,
+        is_holdable: bool,
+        is_binary: bool = false,
+        is_scrollable: bool,
+        creation_time: Moment,
+    }
+
     pg_stat_database: StatDatabaseRow from database_statistics {
         datid: Oid,
         datname: Name,
@@ -211,6 +236,29 @@ fn table_statistics(context: &Context, rows: &mut Vec<StatUserTablesRow>) {
             relname: &object.name,
             n_live_tup: size.rows,
             n_dead_tup: size.slots - size.rows,
+        });
+    }
+}
+
+/// Nothing is read from a disk in blocks.
+fn table_reads(context: &Context, rows: &mut Vec<StatioTablesRow>) {
+    for (object, _) in objects::each_table(context) {
+        row!(rows; StatioTablesRow {
+            relid: object.oid,
+            schemaname: &object.schema,
+            relname: &object.name,
+        });
+    }
+}
+
+fn cursors(context: &Context, rows: &mut Vec<CursorsRow>) {
+    for cursor in context.live.cursors() {
+        row!(rows; CursorsRow {
+            name: cursor.name,
+            statement: cursor.statement,
+            is_holdable: cursor.holds,
+            is_scrollable: cursor.scrolls,
+            creation_time: cursor.declared_us,
         });
     }
 }

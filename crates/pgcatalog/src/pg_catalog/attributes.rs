@@ -3,7 +3,7 @@
 use crate::objects::{self, What, each_table};
 use crate::table::type_oid;
 use crate::view::{Acl, Char, Name, Oid, Text, Texts, row, system_tables};
-use crate::{Context, describe, user_types};
+use crate::{Context, defaults, describe, user_types};
 use halcyon_catalog::Column;
 
 system_tables! {
@@ -169,7 +169,8 @@ impl<'a> Attribute<'a> {
 fn attrdef(context: &Context, rows: &mut Vec<DefaultRow>) {
     for (object, table) in each_table(context) {
         for (at, column) in table.columns.iter().enumerate() {
-            if let Some(text) = column.generated.as_ref().or(describe::default(column)) {
+            let default = || defaults::of_column(context, column);
+            if let Some(text) = column.generated.clone().or_else(default) {
                 let oid = objects::default_oid(table, &column.name);
                 row!(rows; DefaultRow {
                     oid: oid,

@@ -1,7 +1,7 @@
 //! Indexes and constraints.
 
 use crate::objects::{self, What, each_table};
-use crate::view::{Char, Int2Vector, Int2s, Name, Oid, Oids, Text, row, system_tables};
+use crate::view::{Char, Int2Vector, Int2s, Name, Oid, OidArray, Oids, Text, row, system_tables};
 use crate::{Context, describe};
 use halcyon_catalog::{Deferral, Table};
 use halcyon_sql::types::SqlType;
@@ -52,11 +52,11 @@ system_tables! {
         connoinherit: bool,
         conkey: Option<Int2s>,
         confkey: Option<Int2s>,
-        conpfeqop: Option<Oids> = None,
-        conppeqop: Option<Oids> = None,
-        conffeqop: Option<Oids> = None,
+        conpfeqop: Option<OidArray> = None,
+        conppeqop: Option<OidArray> = None,
+        conffeqop: Option<OidArray> = None,
         confdelsetcols: Option<Int2s> = None,
-        conexclop: Option<Oids> = None,
+        conexclop: Option<OidArray> = None,
         conbin: Option<Text>,
     }
 }

@@ -1,5 +1,6 @@
 //! Comments on objects, and what depends on what.
 
+use super::reads;
 use crate::objects::{self, What};
 use crate::view::{Char, Oid, Text, row, system_tables};
 use crate::{Context, statics};
@@ -173,17 +174,41 @@ fn owned_sequence(context: &Context, sequence: &Sequence, rows: &mut Vec<DependR
     });
 }
 
-/// The rule of a view, which has the view's id, and what its query names.
+/// The rule of a view, which has the view's id and is the view's own, and what its query names.
 fn reads(context: &Context, view: u32, query: &str, rows: &mut Vec<DependRow>) {
+    row!(rows; DependRow {
+        classid: PG_REWRITE,
+        objid: view,
+        objsubid: 0,
+        refclassid: PG_CLASS,
+        refobjid: view,
+        refobjsubid: 0_u32,
+        deptype: "i",
+    });
+    needs(PG_REWRITE, view, (view, 0), rows);
+    let relation = |schema: &str, name: &str| {
+        context.catalog.schemas.get(schema).and_then(|schema| schema.relations.get(name))
+    };
+    let columns_of = |schema: &str, name: &str| match relation(schema, name)? {
+        Relation::Table(table) => Some(table.columns.iter().map(|c| c.name.clone()).collect()),
+        Relation::View(view) => Some(view.columns.iter().map(|(name, _)| name.clone()).collect()),
+        _ => None,
+    };
+    let reads = reads::reads(query, columns_of);
     for (schema, name) in used_by(query) {
-        let relation = context.catalog.schemas.get(&schema).and_then(|s| s.relations.get(&name));
-        let read = match relation {
+        let read = match relation(&schema, &name) {
             Some(Relation::Table(table)) => table.id.0,
             Some(Relation::View(view)) => view.oid,
             Some(Relation::Sequence(sequence)) => sequence.oid,
             Some(Relation::Index { .. } | Relation::Type(_)) | None => continue,
         };
-        needs(PG_REWRITE, view, read, rows);
+        let of = reads.iter().find(|read| read.schema == schema && read.name == name);
+        match of.map(|read| read.columns.as_slice()) {
+            None | Some([]) => needs(PG_REWRITE, view, (read, 0), rows),
+            Some(columns) => {
+                columns.iter().for_each(|at| needs(PG_REWRITE, view, (read, at + 1), rows));
+            }
+        }
     }
 }
 
@@ -220,21 +245,22 @@ fn defaults(context: &Context, table: &Table, rows: &mut Vec<DependRow>) {
             let name = quote_ident(&sequence.name);
             let whole = format!("'{}.{name}'", quote_ident(&sequence.schema));
             if text.contains(&whole) || text.contains(&format!("'{name}'")) {
-                needs(PG_ATTRDEF, objects::default_oid(table, &column.name), sequence.oid, rows);
+                let default = objects::default_oid(table, &column.name);
+                needs(PG_ATTRDEF, default, (sequence.oid, 0), rows);
             }
         }
     }
 }
 
-/// An ordinary dependency of an object on a relation.
-fn needs(class: u32, object: u32, relation: u32, rows: &mut Vec<DependRow>) {
+/// An ordinary dependency of an object on a relation, or on a column of it, which is numbered from 1.
+fn needs(class: u32, object: u32, (relation, column): (u32, usize), rows: &mut Vec<DependRow>) {
     row!(rows; DependRow {
         classid: class,
         objid: object,
         objsubid: 0,
         refclassid: PG_CLASS,
         refobjid: relation,
-        refobjsubid: 0_u32,
+        refobjsubid: column,
         deptype: "n",
     });
 }

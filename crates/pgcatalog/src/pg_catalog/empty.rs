@@ -166,10 +166,6 @@ pub(crate) const TABLES: &[Def] = &[
         ("pid", Int4), ("ssl", Bool), ("version", Text), ("cipher", Text), ("bits", Int4),
         ("client_dn", Text), ("client_serial", Text), ("issuer_dn", Text),
     ]),
-    Def::empty("pg_cursors", &[
-        ("name", Text), ("statement", Text), ("is_holdable", Bool), ("is_binary", Bool),
-        ("is_scrollable", Bool), ("creation_time", Time),
-    ]),
     Def::empty("pg_seclabels", &[
         ("objoid", Oid), ("classoid", Oid), ("objsubid", Int4), ("objtype", Text),
         ("objnamespace", Oid), ("objname", Text), ("provider", Text), ("label", Text),

@@ -7,16 +7,18 @@ mod descriptions;
 // Lists of columns, several to a line.
 #[rustfmt::skip]
 mod empty;
+mod reads;
 mod relations;
 mod roles;
 mod types;
+mod zones;
 
 use super::table::Def;
 
 pub(crate) use constraints::unique_index;
 
 /// The tables by topic.
-pub(crate) fn tables() -> [&'static [Def]; 8] {
+pub(crate) fn tables() -> [&'static [Def]; 9] {
     [
         relations::TABLES,
         attributes::TABLES,
@@ -25,6 +27,7 @@ pub(crate) fn tables() -> [&'static [Def]; 8] {
         roles::TABLES,
         activity::TABLES,
         types::TABLES,
+        zones::TABLES,
         empty::TABLES,
     ]
 }

@@ -29,7 +29,10 @@ pub(super) fn rewrite(expr: &mut Expr, _: &Context) {
         _ => {}
     }
     let new = match expr {
-        Expr::Function(function) => set_returning(function).or_else(|| to_reg(function)),
+        Expr::Function(function) => set_returning(function)
+            .or_else(|| to_reg(function))
+            .or_else(|| age_of_transaction(function))
+            .or_else(|| names_gathered(function)),
         Expr::Identifier(ident) if ident.quote_style.is_none() => {
             let name = folded(ident);
             is_bare_function(&name).then(|| call(&name, Vec::new()))
@@ -196,12 +199,7 @@ fn function_ids(expr: &mut Expr, other: &Expr) {
 }
 
 fn is_function_column(expr: &Expr) -> bool {
-    let name = match expr {
-        Expr::Identifier(name) => Some(name),
-        Expr::CompoundIdentifier(names) => names.last(),
-        _ => None,
-    };
-    name.is_some_and(|name| crate::statics::is_function_column(&folded(name)))
+    column_name(expr).is_some_and(|name| crate::statics::is_function_column(&name))
 }
 
 /// Functions that give a list here and a set of rows in PostgreSQL.
@@ -215,7 +213,7 @@ fn set_returning(function: &mut Function) -> Option<Expr> {
     }
     let sets = matches!(
         name.as_str(),
-        "_pg_expandarray" | "pg_partition_ancestors" | "generate_subscripts"
+        "_pg_expandarray" | "pg_partition_ancestors" | "generate_subscripts" | "aclexplode"
     );
     sets.then(|| call("unnest", vec![Expr::Function(function.clone())]))
 }
@@ -235,6 +233,33 @@ fn reg_type(ty: &DataType) -> Option<&'static str> {
         "regproc" | "regprocedure" => "regproc",
         _ => return None,
     })
+}
+
+/// `age` of a column that holds a transaction's number.
+fn age_of_transaction(function: &Function) -> Option<Expr> {
+    let [argument] = super::arguments(function)[..] else { return None };
+    let name = column_name(argument)?;
+    let is_number = name.ends_with("xid") || name.ends_with("xmin");
+    (function_name(function)? == "age" && is_number)
+        .then(|| call("pg_xid_age", vec![argument.clone()]))
+}
+
+/// `array_agg` of a column of names, as the array of names that it is.
+fn names_gathered(function: &Function) -> Option<Expr> {
+    const NAMES: &[&str] = &["attname", "relname", "nspname", "typname", "conname", "rolname"];
+    let gathers = function_name(function)? == "array_agg" && function.over.is_none();
+    let of = super::arguments(function).first().and_then(|of| column_name(of))?;
+    (gathers && NAMES.contains(&of.as_str()))
+        .then(|| call("pg_name_array", vec![Expr::Function(function.clone())]))
+}
+
+/// The name of a column.
+fn column_name(expr: &Expr) -> Option<String> {
+    match expr {
+        Expr::Identifier(name) => Some(folded(name)),
+        Expr::CompoundIdentifier(names) => names.last().map(folded),
+        _ => None,
+    }
 }
 
 /// `to_regclass(name)` and its like as the cast that they are where the name stands for something.

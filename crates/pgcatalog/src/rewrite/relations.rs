@@ -4,8 +4,10 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, ObjectNamePart, Query, Select,
-    SelectItem, Statement, TableFactor, Visit, VisitMut, Visitor, VisitorMut,
+    SelectItem, Statement, TableAlias, TableFactor, Visit, VisitMut, Visitor, VisitorMut,
 };
+
+use halcyon_sql::parse::parse_own_query;
 
 use super::{arguments, folded, function_name, number, parts};
 use crate::{Context, system_tables, table_names};
@@ -40,17 +42,31 @@ pub(super) fn qualify(relation: &mut ObjectName, ctes: &[String]) {
     }
 }
 
-/// `SELECT … FROM pg_get_keywords()` reads a table here.
+/// Functions in FROM that read a table here, with its name.
+const TABLES: &[(&str, &str)] = &[
+    ("pg_get_keywords", "pg_get_keywords"),
+    ("pg_show_all_settings", "pg_settings"),
+    ("pg_cursor", "pg_cursors"),
+    ("pg_timezone_names", "pg_timezone_names"),
+    ("pg_timezone_abbrevs", "pg_timezone_abbrevs"),
+];
+
+/// `SELECT … FROM pg_get_keywords()`, and the like, reads a table here.
 pub(super) fn keyword_table(query: &mut Query) {
     struct Keywords;
     impl VisitorMut for Keywords {
         type Break = ();
 
         fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
-            if let TableFactor::Table { name, args: args @ Some(_), .. } = factor
-                && parts(name).is_some_and(|p| p.last().is_some_and(|n| n == "pg_get_keywords"))
+            if let TableFactor::Table { name, args: args @ Some(_), alias, .. } = factor
+                && let Some(function) = parts(name).and_then(|mut parts| parts.pop())
+                && let Some((_, table)) = TABLES.iter().find(|(known, _)| *known == function)
             {
                 *args = None;
+                if function != *table {
+                    *name = ObjectName::from(vec![Ident::new(*table)]);
+                    alias.get_or_insert_with(|| table_alias(&function));
+                }
             }
             ControlFlow::Continue(())
         }
@@ -61,6 +77,10 @@ pub(super) fn keyword_table(query: &mut Query) {
 /// Table functions lose their schema; bounds of `generate_series`, which DataFusion wants to know
 /// when it plans, are computed where the session decides them.
 pub(super) fn table_function(factor: &mut TableFactor, context: &Context) {
+    if let Some(rights) = rights_as_rows(factor) {
+        *factor = rights;
+        return;
+    }
     let (name, args) = match factor {
         TableFactor::Table { name, args: Some(args), .. } => (name, &mut args.args),
         TableFactor::Function { name, args, .. } => (name, args),
@@ -80,6 +100,35 @@ pub(super) fn table_function(factor: &mut TableFactor, context: &Context) {
             *expr = number(bound);
         }
     }
+}
+
+/// `aclexplode(rights)` as a query that takes the rows of its list apart.
+fn rights_as_rows(factor: &TableFactor) -> Option<TableFactor> {
+    let (name, args, alias) = match factor {
+        TableFactor::Table { name, args: Some(args), alias, .. } => (name, &args.args, alias),
+        TableFactor::Function { name, args, alias, .. } => (name, args, alias),
+        _ => return None,
+    };
+    if parts(name)?.last()? != "aclexplode" {
+        return None;
+    }
+    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(rights))] = args.as_slice() else {
+        return None;
+    };
+    let columns = ["grantor", "grantee", "privilege_type", "is_grantable"];
+    let columns = columns.map(|column| format!("(aclexplode({rights})).{column} AS {column}"));
+    let query = parse_own_query(&format!("SELECT {}", columns.join(", ")));
+    let own = || table_alias("aclexplode");
+    Some(TableFactor::Derived {
+        lateral: true,
+        subquery: Box::new(query),
+        alias: Some(alias.clone().unwrap_or_else(own)),
+        sample: None,
+    })
+}
+
+fn table_alias(name: &str) -> TableAlias {
+    TableAlias { explicit: true, name: Ident::new(name), columns: Vec::new(), at: None }
 }
 
 /// `array_upper(current_schemas(…), 1)` and `array_lower` of the same.

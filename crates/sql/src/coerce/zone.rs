@@ -38,6 +38,20 @@ impl TimeZone {
         })
     }
 
+    /// The zones of the tz database with their names, in the order of these.
+    pub fn all() -> impl Iterator<Item = (&'static str, TimeZone)> {
+        chrono_tz::TZ_VARIANTS.iter().map(|zone| (zone.name(), TimeZone::Named(*zone)))
+    }
+
+    /// Whether a moment in UTC microseconds lies in summer time.
+    pub fn is_summer_at(&self, utc_us: i64) -> bool {
+        let TimeZone::Named(zone) = self else { return false };
+        naive(utc_us).is_some_and(|moment| {
+            let offset = zone.offset_from_utc_datetime(&moment);
+            !chrono_tz::OffsetComponents::dst_offset(&offset).is_zero()
+        })
+    }
+
     /// Seconds east of UTC at a moment in UTC microseconds.
     pub fn offset_at(&self, utc_us: i64) -> i32 {
         match self {

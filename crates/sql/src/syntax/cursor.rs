@@ -140,14 +140,19 @@ pub(super) fn close(reader: &mut Reader<'_>) -> Result<CursorStatement> {
     }
 }
 
+impl fmt::Display for DeclareCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let DeclareCursor { name, scrolls, holds, query } = self;
+        let scroll = if *scrolls { " SCROLL" } else { "" };
+        let hold = if *holds { " WITH HOLD" } else { "" };
+        write!(f, "DECLARE {name}{scroll} CURSOR{hold} FOR {query}")
+    }
+}
+
 impl fmt::Display for CursorStatement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            CursorStatement::Declare(DeclareCursor { name, scrolls, holds, query }) => {
-                let scroll = if *scrolls { " SCROLL" } else { "" };
-                let hold = if *holds { " WITH HOLD" } else { "" };
-                write!(f, "DECLARE {name}{scroll} CURSOR{hold} FOR {query}")
-            }
+            CursorStatement::Declare(declare) => declare.fmt(f),
             CursorStatement::Fetch { cursor, step, moves_only } => {
                 let verb = if *moves_only { "MOVE" } else { "FETCH" };
                 write!(f, "{verb} {step} FROM {cursor}")

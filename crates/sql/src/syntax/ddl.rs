@@ -3,8 +3,8 @@
 use std::fmt;
 
 use datafusion::sql::sqlparser::ast::{
-    self, AlterRoleOperation, CreateTable, Expr, Ident, ObjectName, Password, Query,
-    RoleOption, UnaryOperator,
+    self, AlterRoleOperation, CreateTable, Expr, Ident, ObjectName, Password, Query, RoleOption,
+    UnaryOperator,
 };
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::Token;

@@ -11,7 +11,6 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use super::errors::Lines;
 use super::reader::{Reader, is_word};
-use super::session::SessionStatement;
 use crate::error::{Result, SqlError, SqlState};
 
 /// The statements of a block, and which errors end it without being told.
@@ -70,7 +69,7 @@ const CONDITIONS: &[(&str, SqlState)] = &[
 ];
 
 /// Behind DO.
-pub(super) fn do_block(reader: &mut Reader<'_>) -> Result<SessionStatement> {
+pub(super) fn do_block(reader: &mut Reader<'_>) -> Result<DoBlock> {
     let mut language = language(reader)?;
     let text = reader.string()?;
     if language.is_none() {
@@ -79,7 +78,7 @@ pub(super) fn do_block(reader: &mut Reader<'_>) -> Result<SessionStatement> {
     if language.is_some_and(|language| language != "plpgsql") {
         return Err(refused());
     }
-    block(text).map(SessionStatement::Do)
+    block(text)
 }
 
 /// LANGUAGE name, if it comes next.

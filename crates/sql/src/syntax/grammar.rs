@@ -12,9 +12,9 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::reader::{Reader, is_at_end, is_word};
 use super::{
-    AlterIdentities, CommentOn, CopyOrders, CursorStatement, DdlStatement, SessionStatement, Statement, TypeStatement,
-    Upkeep, ViewStatement, comment, copy, cursor, ddl, do_block, identity, materialized, session,
-    types, upkeep, view,
+    AlterIdentities, CommentOn, CopyOrders, CursorStatement, DdlStatement, DoBlock,
+    SessionStatement, Statement, TypeStatement, Upkeep, ViewStatement, comment, copy, cursor, ddl,
+    do_block, identity, materialized, session, types, upkeep, view,
 };
 use crate::error::Result;
 
@@ -41,7 +41,7 @@ pub(crate) const PRODUCTIONS: &[Production] = &[
     Production { begins: "PREPARE", read: |r| prepare(r).map(Into::into) },
     Production { begins: "ABORT", read: |r| session::abort(r).map(Into::into) },
     Production { begins: "SET CONSTRAINTS", read: |r| session::set_constraints(r).map(Into::into) },
-    Production { begins: "DO", read: |r| do_block::do_block(r).map(Into::into) },
+    Production { begins: "DO", read: |r| do_block::do_block(r).map(of_block) },
     Production { begins: "DISCARD", read: |r| session::discard(r).map(Into::into) },
     Production { begins: "LISTEN", read: |r| session::listen(r).map(Into::into) },
     Production { begins: "UNLISTEN", read: |r| session::unlisten(r).map(Into::into) },
@@ -278,4 +278,8 @@ fn of_comment(comment: CommentOn) -> Statement {
 
 fn of_identities(changes: AlterIdentities) -> Statement {
     DdlStatement::AlterIdentities(changes).into()
+}
+
+fn of_block(block: DoBlock) -> Statement {
+    SessionStatement::Do(block).into()
 }

@@ -19,6 +19,7 @@ mod bytes;
 mod division;
 #[cfg(feature = "math")]
 mod doubles;
+mod hashes;
 mod isfinite;
 mod justify;
 pub mod make;
@@ -361,6 +362,7 @@ static TABLES: &[&[Function]] = &[
     nulls::FUNCTIONS,
     division::FUNCTIONS,
     scale::FUNCTIONS,
+    hashes::FUNCTIONS,
     width_bucket::FUNCTIONS,
     bytes::FUNCTIONS,
     to_char::FUNCTIONS,

@@ -337,7 +337,7 @@ pub(super) static FUNCTIONS: &[Function] = &[
     ),
 ];
 
-fn value(value: ValueRef<'_>) -> Result<Answer<'_>> {
+pub(super) fn value(value: ValueRef<'_>) -> Result<Answer<'_>> {
     Ok(Answer::Value(value))
 }
 
