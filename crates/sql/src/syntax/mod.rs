@@ -17,6 +17,7 @@ mod ddl;
 mod depth;
 mod errors;
 mod grammar;
+mod limits;
 mod materialized;
 mod reader;
 mod session;
