@@ -21,6 +21,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use halcyon_base::clock::{self, Moment};
 use halcyon_base::duty;
@@ -31,14 +32,16 @@ use halcyon_ddl::{Ddl, DdlContext};
 use halcyon_exec::point::Scratch;
 use halcyon_plan::env::{Clock, Env, Need};
 use halcyon_plan::interrupts::under;
+use halcyon_plan::lock_errors;
 use halcyon_prepare::plan::{Plan, Prepared, Reach};
 use halcyon_sql::error::{Result, SqlError, SqlState};
-use halcyon_sql::rows::{RowSet, RowSink};
+use halcyon_sql::locking::Patience;
+use halcyon_sql::rows::RowSet;
 use halcyon_sql::stack::with_new_stack;
-use halcyon_store::{Value, ValueRef};
+use halcyon_store::Value;
 use halcyon_txn::{Lsn, Mode, Transaction, WaitLimits};
 
-use crate::acquire::{Acquisition, LockSet, Locked, Snapshot};
+use crate::acquire::{Acquisition, LockSet, LockWait, Locked, Snapshot};
 use crate::copying::{self, Copying, Home, Incoming};
 use crate::deferral::{Deferrals, settle};
 use crate::execute::{Ran, RowAccess, execute, read_only};
@@ -312,14 +315,21 @@ impl Session {
                     .of_statement_at(self.entry.statement_began()),
                 cancel: &self.cancel,
             };
-            let limits = WaitLimits { timeout: self.in_force.lock_timeout, cancel: &self.cancel };
+            let (timeout, wait) = match prepared.patience {
+                Patience::Waits => (self.in_force.lock_timeout, self.lock_wait),
+                Patience::Fails | Patience::Skips => (Some(Duration::ZERO), LockWait::Blocks),
+            };
+            let limits = WaitLimits { timeout, cancel: &self.cancel };
             let session = SessionId(self.id);
-            let wait = self.lock_wait;
             let acquisition = Acquisition { shared: &self.shared, session, limits, wait };
             let acquired = {
                 let early = ground.repeats && self.in_force.early_locks;
                 let way = LockWay { owns, early };
-                acquire(&mut ground.source, prepared, &env, &acquisition, &mut self.locked, way)?
+                acquire(&mut ground.source, prepared, &env, &acquisition, &mut self.locked, way)
+            };
+            let acquired = match acquired {
+                Ok(acquired) => acquired,
+                Err(error) => return not_obtained(prepared, error, out),
             };
             let (mut access, lsn) = match acquired {
                 Acquired::Rows(access, lsn) => (access, lsn),
@@ -391,6 +401,19 @@ impl Session {
         let since = home.work().tx.savepoint();
         let incoming = Incoming { prepared, input: *input, home, locks, since, deadline: None };
         self.copying = Some(Copying::In(Box::new(incoming)));
+    }
+}
+
+/// What becomes of a statement that did not get its locks: nothing is read, or it fails.
+fn not_obtained(prepared: &Prepared, error: SqlError, out: &mut RowSet) -> Result<Ran> {
+    match prepared.patience {
+        _ if error.state() != SqlState::LOCK_NOT_AVAILABLE => Err(error),
+        Patience::Waits => Err(error),
+        Patience::Fails => Err(lock_errors::at_once(error)),
+        Patience::Skips => {
+            out.reset(prepared.columns.len());
+            Ok(Ran::Set { written: None })
+        }
     }
 }
 
@@ -540,11 +563,7 @@ fn perform(
         (Plan::Ddl(_), RowAccess::Cut(_)) => return Err(read_only(prepared.tag)),
         (Plan::Explain { asked, of }, access) => {
             let planning = asked.summary.then_some(prepared.planning);
-            let ran = explain(of, planning, asked.analyze, env, access, to.scratch, to.rows)?;
-            for line in to.early {
-                to.rows.row(&[ValueRef::Text(line)])?;
-            }
-            ran
+            explain(of, *asked, planning, env, access, to.scratch, to.early, to.rows)?
         }
         (Plan::Copy(_), access) => copying::begin(prepared, env, access, to.scratch, to.copying)?,
         (_, access) => execute(prepared, env, access, to.scratch, to.rows)?,

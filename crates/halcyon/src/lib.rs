@@ -39,6 +39,7 @@ mod driver;
 mod durable;
 mod execute;
 mod explain;
+mod explain_json;
 mod fetch;
 mod following;
 mod hidden;
