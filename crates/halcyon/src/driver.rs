@@ -32,14 +32,16 @@ use halcyon_ddl::{Ddl, DdlContext};
 use halcyon_exec::point::Scratch;
 use halcyon_plan::env::{Clock, Env, Need};
 use halcyon_plan::interrupts::under;
+use halcyon_plan::lock_errors;
 use halcyon_prepare::plan::{Plan, Prepared, Reach};
 use halcyon_sql::error::{Result, SqlError, SqlState};
-use halcyon_sql::rows::{RowSet, RowSink};
+use halcyon_sql::locking::Patience;
+use halcyon_sql::rows::RowSet;
 use halcyon_sql::stack::with_new_stack;
-use halcyon_store::{Value, ValueRef};
+use halcyon_store::Value;
 use halcyon_txn::{Lsn, Mode, Transaction, WaitLimits};
 
-use crate::acquire::{Acquisition, LockSet, Locked, Snapshot};
+use crate::acquire::{Acquisition, LockSet, LockWait, Locked, Snapshot};
 use crate::copying::{self, Copying, Home, Incoming};
 use crate::deferral::{Deferrals, settle};
 use crate::execute::{Ran, RowAccess, execute, read_only};
@@ -335,15 +337,24 @@ impl Session {
                     .of_statement_at(self.entry.statement_began()),
                 cancel: &self.cancel,
             };
-            let timeout = [self.in_force.lock_timeout, ground.patience].into_iter().flatten().min();
+            let (timeout, wait) = match prepared.patience {
+                Patience::Waits => {
+                    let limits = [self.in_force.lock_timeout, ground.patience];
+                    (limits.into_iter().flatten().min(), self.lock_wait)
+                }
+                Patience::Fails | Patience::Skips => (Some(Duration::ZERO), LockWait::Blocks),
+            };
             let limits = WaitLimits { timeout, cancel: &self.cancel };
             let session = SessionId(self.id);
-            let wait = self.lock_wait;
             let acquisition = Acquisition { shared: &self.shared, session, limits, wait };
             let acquired = {
                 let early = ground.repeats && self.in_force.early_locks;
                 let way = LockWay { owns, early };
-                acquire(&mut ground.source, prepared, &env, &acquisition, &mut self.locked, way)?
+                acquire(&mut ground.source, prepared, &env, &acquisition, &mut self.locked, way)
+            };
+            let acquired = match acquired {
+                Ok(acquired) => acquired,
+                Err(error) => return not_obtained(prepared, error, out),
             };
             let (mut access, lsn) = match acquired {
                 Acquired::Rows(access, lsn) => (access, lsn),
@@ -421,6 +432,19 @@ impl Session {
 /// Whether a statement was refused a lock that others hold.
 fn has_no_lock(error: &SqlError) -> bool {
     matches!(error.state(), SqlState::LOCK_NOT_AVAILABLE | SqlState::DEADLOCK_DETECTED)
+}
+
+/// What becomes of a statement that did not get its locks: nothing is read, or it fails.
+fn not_obtained(prepared: &Prepared, error: SqlError, out: &mut RowSet) -> Result<Ran> {
+    match prepared.patience {
+        _ if error.state() != SqlState::LOCK_NOT_AVAILABLE => Err(error),
+        Patience::Waits => Err(error),
+        Patience::Fails => Err(lock_errors::at_once(error)),
+        Patience::Skips => {
+            out.reset(prepared.columns.len());
+            Ok(Ran::Set { written: None })
+        }
+    }
 }
 
 /// How a statement takes its locks.
@@ -569,11 +593,7 @@ fn perform(
         (Plan::Ddl(_), RowAccess::Cut(_)) => return Err(read_only(prepared.tag)),
         (Plan::Explain { asked, of }, access) => {
             let planning = asked.summary.then_some(prepared.planning);
-            let ran = explain(of, planning, asked.analyze, env, access, to.scratch, to.rows)?;
-            for line in to.early {
-                to.rows.row(&[ValueRef::Text(line)])?;
-            }
-            ran
+            explain(of, *asked, planning, env, access, to.scratch, to.early, to.rows)?
         }
         (Plan::Copy(_), access) => copying::begin(prepared, env, access, to.scratch, to.copying)?,
         (_, access) => execute(prepared, env, access, to.scratch, to.rows)?,

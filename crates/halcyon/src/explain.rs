@@ -7,6 +7,7 @@ use halcyon_exec::analytic::AnalyticalPlan;
 use halcyon_exec::point::Scratch;
 use halcyon_plan::env::{Env, Need};
 use halcyon_plan::phases::PlanningTimes;
+use halcyon_prepare::explain::Explaining;
 use halcyon_prepare::plan::{Plan, Prepared};
 use halcyon_sql::error::{Result, SqlError};
 use halcyon_sql::rows::RowSet;
@@ -14,49 +15,54 @@ use halcyon_txn::Mode;
 
 use crate::acquire::TableRoots;
 use crate::execute::{Ran, RowAccess, execute, read_only};
+use crate::explain_json;
+use crate::explanation::Explanation;
 
-/// Explains `of`; `planning` is the time of its planning, if that is to be shown. With `analyze` the
-/// statement runs, and its effects stay, as in PostgreSQL.
+/// Explains `of`; `planning` is the time of its planning, if that is to be shown, `early` what is told of
+/// early locks. With ANALYZE the statement runs, and its effects stay, as in PostgreSQL.
 ///
 /// Errors: those of running the statement; 25006 if `of` is more than a query and `access` is a
 /// cut; 0A000 for ANALYZE of a statement that is neither a query nor a write.
+#[expect(clippy::too_many_arguments, reason = "what the driver has of a statement")]
 pub(crate) fn explain(
     of: &Prepared,
+    asked: Explaining,
     planning: Option<PlanningTimes>,
-    analyze: bool,
     env: &Env<'_>,
     access: RowAccess<'_>,
     scratch: &mut Scratch,
+    early: &[String],
     out: &mut RowSet,
 ) -> Result<Ran> {
-    let mut lines = vec![format!("Executor: {}", executor(&of.plan))];
-    match &access {
-        RowAccess::Locked(_, set) => lines.extend(set.needs.iter().map(|need| lock_line(of, need))),
-        RowAccess::Cut(_) if of.plan.reads_only() => lines.push("Snapshot: no locks".to_owned()),
+    let locks = match &access {
+        RowAccess::Locked(_, set) => set.needs.iter().map(|need| lock_line(of, need)).collect(),
+        RowAccess::Cut(_) if of.plan.reads_only() => vec!["Snapshot: no locks".to_owned()],
         RowAccess::Cut(_) => return Err(read_only("EXPLAIN")),
-    }
+    };
     let began = Instant::now();
     let (operators, seen) = match &of.plan {
-        Plan::Analytical(plan) => analytical(plan, analyze, env, access.into_roots(plan.tables()))?,
-        Plan::Point(_) | Plan::Write(_) if analyze => {
+        Plan::Analytical(plan) => {
+            analytical(plan, asked.analyze, env, access.into_roots(plan.tables()))?
+        }
+        Plan::Point(_) | Plan::Write(_) if asked.analyze => {
             let mut rows = RowSet::default();
             let ran = execute(of, env, access, scratch, &mut rows)?;
             (operators(of, Some(scratch)), Some(ran.rows(&rows)))
         }
-        _ if analyze => return Err(SqlError::unsupported(format!("EXPLAIN ANALYZE {}", of.tag))),
+        _ if asked.analyze => {
+            return Err(SqlError::unsupported(format!("EXPLAIN ANALYZE {}", of.tag)));
+        }
         _ => (operators(of, None), None),
     };
-    lines.extend(operators.lines().map(ToOwned::to_owned));
-    if let Some(rows) = seen {
-        lines.push(format!("Rows: {rows}"));
+    let execution = (seen.is_some() && planning.is_some())
+        .then(|| format!("{:.3}", began.elapsed().as_secs_f64() * 1e3));
+    let executor = executor(&of.plan);
+    let explanation =
+        Explanation { executor, locks, operators, early, rows: seen, planning, execution };
+    match asked.json {
+        true => Ran::lines(&[explain_json::document(&explanation)], out),
+        false => Ran::lines(&explanation.lines(), out),
     }
-    if let Some(planning) = planning {
-        lines.push(format!("Planning time: {planning}"));
-    }
-    if seen.is_some() && planning.is_some() {
-        lines.push(format!("Execution time: {:.3} ms", began.elapsed().as_secs_f64() * 1e3));
-    }
-    Ran::lines(&lines, out)
 }
 
 /// The lines of an analytical plan's operators, and its number of rows if it ran.

@@ -40,6 +40,8 @@ mod driver;
 mod durable;
 mod execute;
 mod explain;
+mod explain_json;
+mod explanation;
 mod fetch;
 mod following;
 mod hidden;

@@ -49,6 +49,7 @@ use halcyon_catalog::{Catalog, Privilege, Relation, Table, UserType, View, tempo
 use halcyon_sql::diagnose::{external, nearest, sql_error};
 use halcyon_sql::dialect;
 use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::function_tables;
 use halcyon_sql::identifier::fold;
 use halcyon_sql::many_rows::repeats_rows;
 use halcyon_sql::merged_columns::{self, Tables};
@@ -430,6 +431,8 @@ impl Context<'_> {
     fn rewrite(&self, query: &mut ast::Query) -> Result<u64> {
         // What a view within such a query reads is read by the query.
         user_types::settle(query, &|name| self.binder.user_type(name))?;
+        let tables = self.binder.df.state().table_functions();
+        function_tables::settle(query, &|name| tables.contains_key(name));
         self.repeats_rows.set(self.repeats_rows.get() || repeats_rows(query));
         let relations = sizes::relations(query, &|name| self.relations_within(name))?;
         short_aliases::settle(query, &|name| Tables::columns(self, name).ok());

@@ -35,6 +35,7 @@ pub mod intervals;
 mod join_keys;
 mod levels;
 pub mod like;
+mod limits;
 pub mod lock_errors;
 mod mended_rules;
 mod nested;

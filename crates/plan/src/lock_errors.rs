@@ -14,6 +14,15 @@ pub fn of_table(error: LockError, table: &Table) -> SqlError {
     }
 }
 
+/// 55P03: the error of a lock that was not to be waited for, of a timeout.
+pub fn at_once(timeout: SqlError) -> SqlError {
+    let message = match &timeout.fields().table {
+        Some(table) => format!("could not obtain lock on row in relation \"{table}\""),
+        None => "could not obtain lock".to_owned(),
+    };
+    SqlError::new(timeout.state(), message)
+}
+
 /// The error of the lock on the catalog.
 pub fn of_catalog(error: LockError) -> SqlError {
     of_lock(error, Some("Another transaction is changing the catalog."))

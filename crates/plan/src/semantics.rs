@@ -1792,7 +1792,8 @@ pub fn bind_late(plan: LogicalPlan, env: &Env<'_>) -> halcyon_sql::error::Result
             let name = names.save(&expr);
             let new = expr.transform_up(|expr| bind_late_expr(expr, env))?;
             Ok(new.update_data(|expr| name.restore(expr)))
-        })
+        })?
+        .map_data(crate::limits::computed)
     });
     bound.data().map_err(|error| halcyon_sql::diagnose::sql_error(error, ""))
 }

@@ -10,9 +10,10 @@
 //! | TIMESTAMPTZ or DATE, twice, INTERVAL | TIMESTAMPTZ |
 //!
 //! NULL as an argument gives no elements. Errors: 22023 for a step of zero, 54000 for arrays that
-//! are too large, 0A000 for rows of a table whose arguments are not constants.
+//! are too large.
 //!
-//! Cost: O(1) memory for rows, which are made batch by batch; an array is made whole.
+//! Cost: O(1) memory for rows of constants, which are made batch by batch; an array is made whole, and so are
+//! rows in FROM whose arguments are not constants ([`halcyon_sql::function_tables`]).
 
 use std::any::Any;
 use std::fmt;
@@ -243,7 +244,8 @@ fn elements_of(ty: &DataType) -> SqlType {
 /// The function in expressions, which gives an array.
 pub(crate) fn array_function() -> Arc<ScalarUDF> {
     let signature = Signature::user_defined(Volatility::Immutable);
-    Arc::new(ScalarUDF::new_from_impl(ArrayFunction { signature }))
+    let function = ScalarUDF::new_from_impl(ArrayFunction { signature });
+    Arc::new(function.with_aliases([halcyon_sql::function_tables::SERIES]))
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]

@@ -114,7 +114,14 @@ impl Passes<'_> {
             None => None,
             Some(Expr::Literal(value, _)) if value.data_type() == DataType::Int64 => bound.clone(),
             Some(Expr::Placeholder(parameter)) => {
-                Some(Box::new(self.types.typed(parameter.clone(), &DataType::Int64)))
+                let typed = self.types.typed(parameter.clone(), &DataType::Int64);
+                let field = match &typed {
+                    Expr::Placeholder(parameter) => parameter.field.as_ref(),
+                    _ => None,
+                };
+                // A parameter of another type is converted.
+                field.filter(|field| *field.data_type() == DataType::Int64)?;
+                Some(Box::new(typed))
             }
             Some(_) => return None,
         })

@@ -22,6 +22,7 @@ use parking_lot::RwLock;
 
 use crate::plan::Prepared;
 use crate::prepare::{nothing, prepare};
+use crate::shape::Shape;
 use crate::shapes::{MissReason, ShapePlan, Way};
 use halcyon_base::duty;
 use halcyon_base::memory::{self, AccountId};
@@ -31,7 +32,6 @@ use halcyon_plan::interrupts::under;
 use halcyon_plan::phases::{Phase, PhaseClock};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::parse;
-use halcyon_sql::shape::Shape;
 use halcyon_sql::stack::{SHORT_TEXT_BYTES, with_stack_for};
 use halcyon_sql::types::SqlType;
 use halcyon_store::Value;

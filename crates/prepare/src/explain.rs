@@ -11,20 +11,23 @@ pub struct Explaining {
     pub analyze: bool,
     /// The time of planning is shown: with ANALYZE unless it is turned off, without if it is asked for.
     pub summary: bool,
+    /// The plan is shown as a document, not as lines of text.
+    pub json: bool,
 }
 
 /// What EXPLAIN is asked for by its options.
 ///
-/// Errors: 0A000 for formats other than text and for what no plan shows here; 42601 for options that
+/// Errors: 0A000 for formats other than text and JSON, and for what no plan shows here; 42601 for options that
 /// nobody knows; 22023 for TIMING without ANALYZE.
 pub(crate) fn asked(
     analyze: bool,
     format: Option<&AnalyzeFormatKind>,
     options: Option<&[UtilityOption]>,
 ) -> Result<Explaining> {
+    let mut json = false;
     if let Some(AnalyzeFormatKind::Keyword(format) | AnalyzeFormatKind::Assignment(format)) = format
     {
-        as_text(&format.to_string())?;
+        json = is_json(&format.to_string())?;
     }
     let options = options.unwrap_or_default();
     let mut analyze = analyze;
@@ -34,7 +37,9 @@ pub(crate) fn asked(
         match name.as_str() {
             "analyze" => analyze = is_on(&name, arg.as_ref())?,
             "timing" => timing = is_on(&name, arg.as_ref())?,
-            "format" => as_text(&arg.as_ref().map(ToString::to_string).unwrap_or_default())?,
+            "format" => {
+                json = is_json(&arg.as_ref().map(ToString::to_string).unwrap_or_default())?;
+            }
             // There are no costs to show, and a plan is always shown whole.
             "summary" => summary = Some(is_on(&name, arg.as_ref())?),
             "verbose" | "costs" => {
@@ -57,21 +62,22 @@ pub(crate) fn asked(
         let message = "EXPLAIN option TIMING requires ANALYZE";
         return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
     }
-    Ok(Explaining { analyze, summary: summary.unwrap_or(analyze) })
+    Ok(Explaining { analyze, summary: summary.unwrap_or(analyze), json })
 }
 
-fn as_text(format: &str) -> Result<()> {
+/// Whether a format is JSON; text is the other one.
+fn is_json(format: &str) -> Result<bool> {
     let format = format.trim_matches(['\'', '"']).to_uppercase();
-    if matches!(format.as_str(), "JSON" | "XML" | "YAML") {
+    if matches!(format.as_str(), "XML" | "YAML") {
         return Err(SqlError::unsupported(format!("EXPLAIN (FORMAT {format})"))
-            .hint("Plans are shown as text."));
+            .hint("Plans are shown as text or JSON."));
     }
-    if format != "TEXT" {
+    if !matches!(format.as_str(), "TEXT" | "JSON") {
         let shown = format.to_lowercase();
         let message = format!("unrecognized value for EXPLAIN option \"format\": \"{shown}\"");
         return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
     }
-    Ok(())
+    Ok(format == "JSON")
 }
 
 /// Whether an option is on: by itself, or by the word or number behind its name. Errors: 42601.
@@ -124,7 +130,8 @@ mod tests {
         assert_eq!(explained("(SUMMARY)"), Ok((false, true)));
         assert_eq!(explained("(ANALYZE, SUMMARY off)"), Ok((true, false)));
         assert_eq!(explained("(ANALYZE, BUFFERS)"), refused("0A000"));
-        assert_eq!(explained("(FORMAT JSON)"), refused("0A000"));
+        assert_eq!(explained("(FORMAT JSON)"), Ok((false, false)));
+        assert_eq!(explained("(FORMAT XML)"), refused("0A000"));
         assert_eq!(explained("(FORMAT poem)"), refused("22023"));
         assert_eq!(explained("(TIMING)"), refused("22023"));
         assert_eq!(explained("(ANALYZE 7)"), refused("42601"));

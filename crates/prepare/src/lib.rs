@@ -15,5 +15,6 @@ pub mod early;
 pub mod explain;
 pub mod plan;
 pub mod prepare;
+pub mod shape;
 pub mod shapes;
 pub mod stretch;

@@ -17,6 +17,7 @@ use halcyon_exec::point::PointPlan;
 use halcyon_plan::env::{Env, Need};
 use halcyon_plan::phases::PlanningTimes;
 use halcyon_sql::error::Result;
+use halcyon_sql::locking::Patience;
 use halcyon_sql::rows::ResultColumn;
 use halcyon_sql::stack::drop_deep;
 use halcyon_sql::types::SqlType;
@@ -45,6 +46,8 @@ pub struct Prepared {
     pub shareable: bool,
     /// SELECT … FOR UPDATE: what it reads is locked exclusively.
     pub locks_rows: bool,
+    /// How long it waits for locks: NOWAIT and SKIP LOCKED.
+    pub patience: Patience,
     /// How long planning took.
     pub planning: PlanningTimes,
     /// How long it has run of late.

@@ -20,6 +20,7 @@ use halcyon_plan::bind::{Binder, BoundQuery, result_columns};
 use halcyon_plan::phases::PlanningTimes;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::parts;
+use halcyon_sql::locking::Patience;
 use halcyon_sql::parse::{Parsed, parse_query};
 use halcyon_sql::rows::ResultColumn;
 use halcyon_sql::stack::with_stack_for;
@@ -57,7 +58,13 @@ impl StatementBinder<'_> {
     fn bind(&self, parsed: Parsed<'_>, param_types: &[Option<SqlType>]) -> Result<Prepared> {
         let text = parsed.text;
         match &parsed.statement {
-            Statement::Sql(statement) => self.sql(statement, text, param_types),
+            Statement::Sql(statement) => {
+                let mut prepared = self.sql(statement, text, param_types)?;
+                if may_be_impatient(text) {
+                    prepared.patience = Patience::of(statement);
+                }
+                Ok(prepared)
+            }
             Statement::Session(own) => {
                 let (utility, tag) = utility::bind_own(own)?;
                 let params = match &utility {
@@ -132,7 +139,8 @@ impl StatementBinder<'_> {
                 let of = self.sql(statement, text, param_types)?;
                 let params = of.params.clone();
                 let plan = Plan::Explain { asked, of: Box::new(of) };
-                let columns = vec![text_column("QUERY PLAN")].into();
+                let ty = if asked.json { SqlType::Json } else { SqlType::Text };
+                let columns = vec![column_of("QUERY PLAN", ty)].into();
                 let mut prepared = self.prepared(text, plan, "EXPLAIN");
                 prepared.params = params;
                 prepared.columns = columns;
@@ -336,6 +344,7 @@ impl StatementBinder<'_> {
             tag,
             shareable: true,
             locks_rows: false,
+            patience: Patience::Waits,
             planning: PlanningTimes::default(),
             stretch: Stretch::default(),
             early: EarlyLocks::default(),
@@ -388,9 +397,21 @@ fn write_of(statement: &ast::Statement) -> Option<Write<'_>> {
     }
 }
 
+/// Whether a text has a word of those that tell a statement not to wait.
+fn may_be_impatient(text: &str) -> bool {
+    let has = |word: &str| {
+        text.as_bytes().windows(word.len()).any(|part| part.eq_ignore_ascii_case(word.as_bytes()))
+    };
+    has("nowait") || has("locked")
+}
+
 fn text_column(name: &str) -> ResultColumn {
-    let field = Arc::new(SqlType::Text.field(name, false));
-    ResultColumn { name: name.to_owned(), field, ty: Some(SqlType::Text), origin: None }
+    column_of(name, SqlType::Text)
+}
+
+fn column_of(name: &str, ty: SqlType) -> ResultColumn {
+    let field = Arc::new(ty.field(name, false));
+    ResultColumn { name: name.to_owned(), field, ty: Some(ty), origin: None }
 }
 
 /// What kind of statement a text is, for the error that says we have no such thing.

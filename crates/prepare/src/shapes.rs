@@ -11,10 +11,10 @@
 
 use std::sync::Arc;
 
+use crate::shape::{Literal, LiteralKind, NARROW_RANGE, Shape};
 use halcyon_exec::point::{Outline, PointPlan};
 use halcyon_sql::coerce::{self, TimeZone};
 use halcyon_sql::rows::ResultColumn;
-use halcyon_sql::shape::{Literal, LiteralKind, NARROW_RANGE, Shape};
 use halcyon_sql::types::SqlType;
 use halcyon_store::Value;
 use halcyon_value::decimal;

@@ -14,7 +14,7 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     self, BinaryOperator, DataType, DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArguments, Ident, JoinConstraint, JoinOperator, LimitClause, NonBlock, ObjectName,
+    FunctionArguments, Ident, JoinConstraint, JoinOperator, LimitClause, ObjectName,
     ObjectNamePart, OrderByKind, Query, Select, SelectItem, SetExpr, TableAlias,
     TableAliasColumnDef, TableFactor, TableSampleKind, TableSampleMethod, TableWithJoins,
     UnaryOperator, Value, VisitMut, VisitorMut,
@@ -101,6 +101,7 @@ impl VisitorMut for Rewrite {
             return ControlFlow::Break(error);
         }
         crate::wildcards::name_whole_tables(select);
+        crate::groupings::name_each_once(select);
         crate::sorted_input::follow(select);
         name_items(&mut select.projection);
         let checked = windows::resolve(select, None)
@@ -177,11 +178,16 @@ fn separate_order_names(query: &mut Query) {
             ControlFlow::Continue(())
         }
     }
+    let mut none = Vec::new();
     let order = match query.order_by.as_mut().map(|by| &mut by.kind) {
-        Some(OrderByKind::Expressions(order)) => order.as_mut_slice(),
-        _ => &mut [],
+        Some(OrderByKind::Expressions(order)) => order,
+        Some(_) => return,
+        None => &mut none,
     };
     let SetExpr::Select(select) = query.body.as_mut() else { return };
+    // DataFusion takes a name with a point for that of a table's column.
+    let has_point = |item: &SelectItem| matches!(item, SelectItem::ExprWithAlias { alias, .. } if alias.value.contains('.'));
+    let has_points = select.projection.iter().any(has_point);
     let mut columns = Columns(HashSet::new());
     for by in order.iter() {
         let _ = ast::Visit::visit(&by.expr, &mut columns);
@@ -197,7 +203,7 @@ fn separate_order_names(query: &mut Query) {
     if select.projection.iter().any(is_set) {
         let _ = ast::Visit::visit(&select.projection, &mut columns);
     }
-    if columns.0.is_empty() {
+    if columns.0.is_empty() && !has_points {
         return;
     }
     name_items(&mut select.projection);
@@ -206,7 +212,8 @@ fn separate_order_names(query: &mut Query) {
         let SelectItem::ExprWithAlias { expr, alias } = item else { continue };
         let name = fold(alias);
         let plain = matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
-        if plain || !columns.0.contains(&name) || grouped.contains(&name) {
+        let is_taken = name.contains('.') || !plain && columns.0.contains(&name);
+        if !is_taken || grouped.contains(&name) {
             continue;
         }
         *alias = Ident::with_quote('"', format!("{name}{TAIL}o"));
@@ -220,7 +227,7 @@ fn separate_order_names(query: &mut Query) {
 
 /// FETCH FIRST becomes LIMIT; row locks are the engine's business and are dropped here.
 ///
-/// Errors: 0A000 for locks that would not be waited for, and for FETCH … WITH TIES.
+/// Errors: those of [`crate::locking::settle`]; 0A000 for FETCH … WITH TIES.
 fn clauses(query: &mut Query) -> Result<()> {
     let mut entries = query.with.iter().flat_map(|with| &with.cte_tables);
     let writes = |body: &SetExpr| {
@@ -230,34 +237,7 @@ fn clauses(query: &mut Query) -> Result<()> {
         let message = "WITH clause containing a data-modifying statement must be at the top level";
         return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
     }
-    let is_locking = !query.locks.is_empty();
-    for lock in std::mem::take(&mut query.locks) {
-        let what = match lock.nonblock {
-            Some(NonBlock::Nowait) => "NOWAIT",
-            Some(NonBlock::SkipLocked) => "SKIP LOCKED",
-            None => continue,
-        };
-        return Err(SqlError::unsupported(format!("FOR {} … {what}", lock.lock_type))
-            .detail("Locks are on partitions of tables, not on rows.")
-            .hint("SET lock_timeout limits how long a statement waits for a lock."));
-    }
-    if is_locking {
-        let with = match query.body.as_ref() {
-            SetExpr::Select(select) if select.distinct.is_some() => "DISTINCT clause",
-            SetExpr::Select(select) if select.having.is_some() => "HAVING clause",
-            SetExpr::Select(select) => match &select.group_by {
-                ast::GroupByExpr::Expressions(exprs, _) if exprs.is_empty() => "",
-                _ => "GROUP BY clause",
-            },
-            SetExpr::SetOperation { .. } => "UNION/INTERSECT/EXCEPT",
-            SetExpr::Values(_) => "VALUES",
-            _ => "",
-        };
-        if !with.is_empty() {
-            let message = format!("FOR UPDATE is not allowed with {with}");
-            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
-        }
-    }
+    crate::locking::settle(query)?;
     if let Some(fetch) = query.fetch.take() {
         if fetch.with_ties || fetch.percent {
             return Err(SqlError::unsupported("FETCH … WITH TIES or PERCENT"));
@@ -428,6 +408,7 @@ fn first_name(query: &Query) -> Option<String> {
             }
             SetExpr::Query(query) => body = query.body.as_ref(),
             SetExpr::SetOperation { left, .. } => body = left.as_ref(),
+            SetExpr::Values(_) => return Some("column1".to_owned()),
             _ => return None,
         }
     }
@@ -479,6 +460,9 @@ fn number_rows(factor: &mut TableFactor) -> Result<()> {
     };
     unnest_of_function(factor);
     rows_of_array(factor);
+    if let TableFactor::UNNEST { array_exprs, .. } = factor {
+        tell_apart(array_exprs);
+    }
     match factor {
         TableFactor::UNNEST { with_ordinality, array_exprs, alias, .. } if *with_ordinality => {
             *with_ordinality = false;
@@ -494,7 +478,7 @@ fn number_rows(factor: &mut TableFactor) -> Result<()> {
                 let own = match (array_exprs.len(), alias.columns.len()) {
                     (1, _) => alias.name.value.clone(),
                     (_, 0) => "unnest".to_owned(),
-                    (_, number) => format!("unnest{number}"),
+                    (_, number) => repeated_name("unnest", number),
                 };
                 alias.columns.push(column(&own));
             }
@@ -503,6 +487,28 @@ fn number_rows(factor: &mut TableFactor) -> Result<()> {
             }
             let ordinals = call(ORDINALS, array_exprs.clone());
             array_exprs.push(ordinals);
+            Ok(())
+        }
+        // Without names, all columns have that of the function.
+        TableFactor::UNNEST { array_exprs, alias, .. }
+            if alias
+                .as_ref()
+                .is_none_or(|alias| array_exprs.len() > 1 && alias.columns.is_empty()) =>
+        {
+            let name = |number| match number {
+                0 => "unnest".to_owned(),
+                number => repeated_name("unnest", number),
+            };
+            let column =
+                |number| TableAliasColumnDef { name: quoted(name(number)), data_type: None };
+            let columns = (0..array_exprs.len()).map(column).collect();
+            let alias = alias.get_or_insert_with(|| TableAlias {
+                explicit: true,
+                columns: Vec::new(),
+                name: quoted(name(0)),
+                at: None,
+            });
+            alias.columns = columns;
             Ok(())
         }
         // `unnest(a) AS x` names the table and its column `x`.
@@ -516,6 +522,31 @@ fn number_rows(factor: &mut TableFactor) -> Result<()> {
         TableFactor::Table { with_ordinality: true, .. }
         | TableFactor::Function { with_ordinality: true, .. } => refused(),
         _ => Ok(()),
+    }
+}
+
+/// Makes lists differ of which DataFusion would make columns of one name: it passes over casts.
+fn tell_apart(lists: &mut [Expr]) {
+    struct Bare;
+    impl VisitorMut for Bare {
+        type Break = std::convert::Infallible;
+
+        fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Self::Break> {
+            if let Expr::Cast { expr: inner, .. } = expr {
+                *expr = std::mem::replace(inner, number("0"));
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let mut seen = HashSet::new();
+    for list in lists {
+        let mut bare = list.clone();
+        let ControlFlow::Continue(()) = VisitMut::visit(&mut bare, &mut Bare);
+        let mut shown = bare.to_string();
+        while !seen.insert(shown.clone()) {
+            *list = call("coalesce", vec![std::mem::replace(list, number("0"))]);
+            shown = format!("coalesce({shown})");
+        }
     }
 }
 

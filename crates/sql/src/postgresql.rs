@@ -3,6 +3,7 @@
 //! - `a IS DISTINCT FROM b AND c` is `(a IS DISTINCT FROM b) AND c`.
 //! - `-2 ^ 2` is `(-2) ^ 2`.
 //! - `a IN ((SELECT …), b)` has a list and not a subquery.
+//! - `(VALUES (1))` is a subquery and no call of a function.
 //! - `a JOIN b JOIN c ON … ON …` is `a JOIN (b JOIN c ON …) ON …`: see [`with_parentheses`].
 
 use std::any::TypeId;
@@ -54,6 +55,7 @@ impl Dialect for Postgresql {
         let op = match parser.peek_token_ref().token {
             Token::Minus => UnaryOperator::Minus,
             Token::Plus => UnaryOperator::Plus,
+            Token::LParen if is_values(parser) => return Some(values(parser)),
             _ => return POSTGRESQL.parse_prefix(parser),
         };
         parser.next_token();
@@ -206,6 +208,21 @@ fn is_long_chain(mut expr: &Expr) -> bool {
         };
     }
     true
+}
+
+/// Whether `(VALUES (` comes next.
+fn is_values(parser: &Parser<'_>) -> bool {
+    let token = |at: usize| &parser.peek_nth_token_ref(at).token;
+    matches!(token(1), Token::Word(word) if word.keyword == Keyword::VALUES)
+        && *token(2) == Token::LParen
+}
+
+/// `(VALUES …)` as an expression.
+fn values(parser: &mut Parser<'_>) -> Result<Expr, ParserError> {
+    parser.expect_token(&Token::LParen)?;
+    let query = parser.parse_query()?;
+    parser.expect_token(&Token::RParen)?;
+    Ok(Expr::Subquery(query))
 }
 
 /// `IN` and a list of at least two items that begins with a subquery. Any other `IN` is left.

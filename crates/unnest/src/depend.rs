@@ -9,17 +9,19 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Schema};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, JoinType, NullEquality, Result, ScalarValue};
+use datafusion::datasource::cte_worktable::CteWorkTable;
+use datafusion::datasource::provider_as_source;
 use datafusion::functions_window::row_number::row_number;
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{
     Aggregate, Distinct, DistinctOn, Expr, ExprFunctionExt, Join, Limit, LogicalPlan,
-    LogicalPlanBuilder, Operator, Projection, SortExpr, SubqueryAlias, Union, Unnest, Values,
-    Window, lit, when,
+    LogicalPlanBuilder, Operator, Projection, RecursiveQuery, SortExpr, SubqueryAlias, TableScan,
+    TableSource, Union, Unnest, Values, Window, lit, when,
 };
 
 use super::flat::{Flat, Through, flatten, rename};
@@ -42,7 +44,7 @@ impl Domain {
     /// Evaluates `plan` for every distinct value of the outer columns; the keys are in the order of
     /// these columns.
     pub fn join(&self, plan: &LogicalPlan, names: &mut Names) -> Result<Keyed> {
-        Dependent { domain: self, names }.push(plan)
+        Dependent { domain: self, names, recursions: Vec::new() }.push(plan)
     }
 }
 
@@ -77,6 +79,16 @@ fn number(expr: &Expr) -> Option<i64> {
 struct Dependent<'a> {
     domain: &'a Domain,
     names: &'a mut Names,
+    /// The recursive queries around the place.
+    recursions: Vec<Recursion>,
+}
+
+/// A recursive query whose rows carry the keys.
+struct Recursion {
+    name: String,
+    /// The rows of the step before, as the recursive term reads them.
+    rows: Arc<dyn TableSource>,
+    keys: Vec<Column>,
 }
 
 impl Dependent<'_> {
@@ -92,7 +104,17 @@ impl Dependent<'_> {
 
     fn depends(&self, plan: &LogicalPlan) -> Result<bool> {
         let open = open_references(plan)?;
-        Ok(open.iter().any(|(_, column)| self.domain.outer.contains(column)))
+        if open.iter().any(|(_, column)| self.domain.outer.contains(column)) {
+            return Ok(true);
+        }
+        let reads = |node: &LogicalPlan| Ok(self.step_before(node).is_some());
+        Ok(!self.recursions.is_empty() && plan.exists(reads)?)
+    }
+
+    /// The recursive query whose rows of the step before a node reads.
+    fn step_before(&self, node: &LogicalPlan) -> Option<&Recursion> {
+        let LogicalPlan::TableScan(scan) = node else { return None };
+        self.recursions.iter().rev().find(|query| scan.table_name.table() == query.name)
     }
 
     /// An expression of a node over `input`, with keys in place of outer columns.
@@ -146,6 +168,8 @@ impl Dependent<'_> {
             LogicalPlan::Union(node) => self.union(&node.inputs),
             LogicalPlan::Values(node) => self.values(node),
             LogicalPlan::Unnest(node) => self.lists(node),
+            LogicalPlan::RecursiveQuery(node) => self.recursion(node),
+            LogicalPlan::TableScan(node) => self.scan(node),
             other => Err(refuse(&format!(
                 "an outer column below {} in a subquery",
                 other.display().to_string().split([':', ' ']).next().unwrap_or_default()
@@ -401,7 +425,11 @@ impl Dependent<'_> {
             let named = keys.iter().zip(&common).map(|(key, to)| column(key).alias(&to.name));
             branches.push(Arc::new(project(rows, own.chain(named).collect())?));
         }
-        Ok((LogicalPlan::Union(Union::try_new(branches)?), common))
+        let rows = match <[_; 1]>::try_from(branches) {
+            Ok([only]) => Arc::unwrap_or_clone(only),
+            Err(branches) => LogicalPlan::Union(Union::try_new(branches)?),
+        };
+        Ok((rows, common))
     }
 
     /// The keys go past lists that become rows.
@@ -412,6 +440,49 @@ impl Dependent<'_> {
         let mut exprs: Vec<Expr> = node.schema.columns().into_iter().map(Expr::Column).collect();
         exprs.extend(keys.iter().map(column));
         Ok((project(rows.build()?, exprs)?, keys))
+    }
+
+    /// A recursive query whose rows carry the keys from step to step.
+    fn recursion(&mut self, node: &RecursiveQuery) -> Result<Keyed> {
+        let common: Vec<Column> =
+            self.domain.outer.iter().map(|_| self.names.column("outer")).collect();
+        let with_keys = |rows: LogicalPlan, keys: &[Column], of: &LogicalPlan| {
+            let own = of.schema().columns().into_iter().map(Expr::Column);
+            let named = keys.iter().zip(&common).map(|(key, to)| column(key).alias(&to.name));
+            project(rows, own.chain(named).collect())
+        };
+        let (rows, keys) = self.push(&node.static_term)?;
+        let first = with_keys(rows, &keys, &node.static_term)?;
+        let shown = first.schema().inner().as_ref();
+        let fields =
+            node.schema.fields().iter().chain(&shown.fields()[node.schema.fields().len()..]);
+        let schema = Arc::new(Schema::new(fields.cloned().collect::<Vec<_>>()));
+        let rows = provider_as_source(Arc::new(CteWorkTable::new(&node.name, schema)));
+        self.recursions.push(Recursion { name: node.name.clone(), rows, keys: common.clone() });
+        let stepped = self.push(&node.recursive_term);
+        self.recursions.pop();
+        let (rows, keys) = stepped?;
+        let step = with_keys(rows, &keys, &node.recursive_term)?;
+        let builder = LogicalPlanBuilder::from(first);
+        let rows =
+            builder.to_recursive_query(node.name.clone(), step, node.is_distinct)?.build()?;
+        Ok((rows, common))
+    }
+
+    /// The rows of the step before, with the keys under names of their own.
+    fn scan(&mut self, node: &TableScan) -> Result<Keyed> {
+        let found = self.step_before(&LogicalPlan::TableScan(node.clone()));
+        let query = found.ok_or_else(|| refuse("an outer column in a table"))?;
+        let (source, of_query) = (Arc::clone(&query.rows), query.keys.clone());
+        let name = node.table_name.clone();
+        let rows = LogicalPlanBuilder::scan(name.clone(), source, None)?;
+        let rows = node.filters.iter().cloned().try_fold(rows, LogicalPlanBuilder::filter)?;
+        let keys: Vec<Column> = of_query.iter().map(|_| self.names.column("outer")).collect();
+        let own = node.projected_schema.columns().into_iter().map(Expr::Column);
+        let named = of_query.iter().zip(&keys).map(|(key, to)| {
+            Expr::Column(Column::new(Some(name.clone()), &key.name)).alias(&to.name)
+        });
+        Ok((project(rows.build()?, own.chain(named).collect())?, keys))
     }
 
     /// VALUES: for each of its rows, the domain with the row's values.

@@ -22,7 +22,8 @@
 //!
 //! Outermost queries come first, so that the references of their subqueries are bound when inner
 //! ones are rewritten.
-//! Refused (0A000): outer columns below a recursive query, and subqueries in the condition of an outer join that name its columns.
+//! Subqueries in the condition of an outer join are computed beside its rows ([`outer`]).
+//! Refused (0A000): a subquery that names columns of both sides in the condition of a FULL JOIN.
 //!
 //! **Invariant**, checked by `cargo xtask check claims`: nothing here knows a table or a transaction.
 #![forbid(unsafe_code)]
@@ -33,6 +34,8 @@ mod flat;
 mod free;
 mod lookup;
 mod optional;
+mod outer;
+mod prepared;
 mod rows;
 
 use std::sync::Arc;
@@ -67,6 +70,7 @@ pub fn unnest(plan: LogicalPlan) -> Result<LogicalPlan> {
         return Ok(plan);
     }
     let mut names = Names::default();
+    let plan = prepared::with_missing_values(plan)?;
     plan.transform_down_with_subqueries(|node| without_subqueries(node, &mut names)).data()
 }
 
@@ -196,16 +200,10 @@ fn without_subqueries(node: LogicalPlan, names: &mut Names) -> Result<Transforme
             if node.join_type == JoinType::Inner {
                 return Ok(Transformed::yes(filter(LogicalPlan::Join(node), asking)?));
             }
-            // Only conditions that name no column of the join may stay in the condition of an outer
-            // join.
-            let mut apply = Apply::new(LogicalPlan::Join(node.clone()), names);
-            let rewrite = |expr| apply.rewrite(expr);
-            let asking = asking.into_iter().map(rewrite).collect::<Result<Vec<_>>>()?;
-            if apply.joined {
-                return Err(refuse("a correlated subquery in the condition of an outer join"));
-            }
-            node.filter = conjunction(node.filter.into_iter().chain(asking));
-            Ok(Transformed::yes(LogicalPlan::Join(node)))
+            outer::without_subqueries(node, asking, names).map(Transformed::yes)
+        }
+        LogicalPlan::Distinct(Distinct::On(node)) => {
+            prepared::computed_below(node, names).map(Transformed::yes)
         }
         LogicalPlan::Projection(_)
         | LogicalPlan::Aggregate(_)

@@ -21,6 +21,7 @@ mod errors;
 mod grammar;
 mod identity;
 mod identity_order;
+mod limits;
 mod materialized;
 mod moves;
 mod reader;

@@ -11,11 +11,13 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan, Tokenizer, Whitespace};
 
 use super::identity_order;
+use super::limits;
 use super::words::is_word;
 use crate::identifier::{fold, last};
 
 /// The tokens of a statement in spellings that the SQL parser knows.
 ///
+/// - Bounds of rows and locking clauses: see [`limits`].
 /// - `FOR NO KEY UPDATE` and `FOR KEY SHARE` lock what FOR UPDATE and FOR SHARE lock: partitions.
 /// - `CREATE UNLOGGED TABLE` makes a table, which is logged all the same.
 /// - `DROP INDEX CONCURRENTLY` waits for its locks as DROP INDEX does.
@@ -35,7 +37,8 @@ use crate::identifier::{fold, last};
 /// - `TABLE t`, where a query may stand, is `SELECT * FROM t`.
 /// - In MERGE, `DO NOTHING`, `INSERT DEFAULT VALUES` and `OVERRIDING … VALUE` are columns that no table
 ///   has: see [`MERGE_NOTHING`], [`MERGE_DEFAULTS`], [`Overriding::of_word`].
-pub(super) fn known_to_the_parser(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+pub(super) fn known_to_the_parser(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let mut tokens = limits::settled(tokens);
     let words: Vec<usize> =
         (0..tokens.len()).filter(|at| !matches!(tokens[*at].token, Token::Whitespace(_))).collect();
     let is = |tokens: &[TokenWithSpan], at: usize, word: &str| {

@@ -24,7 +24,7 @@
 use std::fmt::Write;
 use std::ops::Range;
 
-use crate::types::SqlType;
+use halcyon_sql::types::SqlType;
 
 /// Texts beyond these bounds have no shape: they are loads, not statements that come again.
 const TEXT_BYTES_MAX: usize = 16 << 10;
