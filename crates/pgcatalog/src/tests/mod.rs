@@ -268,6 +268,7 @@ fn rows_are_made_of_named_columns() {
     let declared = BTreeSet::from([
         "information_schema/columns.rs",
         "information_schema/constraints.rs",
+        "information_schema/domains.rs",
         "information_schema/relations.rs",
         "information_schema/rights.rs",
         "pg_catalog/activity.rs",
@@ -276,6 +277,8 @@ fn rows_are_made_of_named_columns() {
         "pg_catalog/descriptions.rs",
         "pg_catalog/relations.rs",
         "pg_catalog/roles.rs",
+        "pg_catalog/types.rs",
+        "pg_catalog/zones.rs",
     ]);
     assert_eq!(with("system_tables! {"), declared);
 }

@@ -8,8 +8,8 @@ use halcyon_store::{Partition, Value};
 use halcyon_txn::PartitionCell;
 
 use crate::{
-    Accounts, Context, Live, LockRow, SessionRow, SessionState, SettingRow, StatementRow,
-    TransactionRow,
+    Accounts, Context, CursorRow, Live, LockRow, SessionRow, SessionState, SettingRow,
+    StatementRow, TransactionRow,
 };
 use halcyon_catalog::session_vars::SessionVars;
 use halcyon_catalog::{
@@ -114,6 +114,10 @@ impl Live for Engine {
     fn transactions(&self) -> Vec<TransactionRow> {
         let isolation = "serializable";
         vec![TransactionRow { id: 3, session: 8, isolation, ..Default::default() }]
+    }
+
+    fn cursors(&self) -> Vec<CursorRow> {
+        Vec::new()
     }
 
     fn settings(&self) -> Vec<SettingRow> {
@@ -248,6 +252,7 @@ fn orders() -> Table {
         on_delete: Action::SetNull,
         on_update: Action::Cascade,
         deferral: None,
+        comment: None,
     }];
     table
 }
@@ -292,6 +297,7 @@ fn role(oid: u32, name: &str, login: bool, member_of: &[&str]) -> (String, Arc<R
         create_db: false,
         verifier: None,
         member_of: member_of.iter().map(|name| (*name).to_owned()).collect(),
+        comment: None,
     };
     (name.to_owned(), Arc::new(role))
 }

@@ -147,6 +147,8 @@ fn functions_mean_what_they_say() {
             &[ValueRef::Float64(11.0), ValueRef::Float64(10.0), ValueRef::Float64(0.0), i(5)],
             Value::Int32(0),
         ),
+        ("hashtext", &[t("abc")], Value::Int32(-785_388_649)),
+        ("hashtextextended", &[t("abc"), l(7)], Value::Int64(1_967_049_030_278_966_041)),
         ("bytes_length", &[ValueRef::Bytes(&[1, 2])], Value::Int32(2)),
         ("bit_count", &[ValueRef::Bytes(&[3, 255])], Value::Int64(10)),
         ("get_byte", &[ValueRef::Bytes(&[3, 255]), i(1)], Value::Int32(255)),
