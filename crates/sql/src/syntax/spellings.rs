@@ -23,6 +23,7 @@ use crate::identifier::{fold, last};
 /// - `DROP INDEX CONCURRENTLY` waits for its locks as DROP INDEX does.
 /// - `[NOT] DEFERRABLE` of a transaction: one that only reads takes no lock and never fails.
 /// - `a integer ARRAY` is `a integer[]`.
+/// - `EXPLAIN (SELECT …)` has no options.
 /// - `trim(BOTH FROM x)` is `trim(BOTH ' ' FROM x)`.
 /// - `FROM ONLY t` reads `t`, which no other table inherits from.
 /// - `nextval('s'::regclass)`, and so `currval` and `setval`: these functions take names.
@@ -47,15 +48,23 @@ pub(super) fn known_to_the_parser(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSp
     let begins =
         |tokens: &[TokenWithSpan], list: &[&str]| list.iter().any(|word| is(tokens, 0, word));
     let mut silent = Vec::new();
+    let mut edits: Vec<(usize, usize, String)> = Vec::new();
     if is(&tokens, 0, "CREATE") && is(&tokens, 1, "UNLOGGED") {
         silent.push(1);
     }
     if is(&tokens, 0, "DROP") && is(&tokens, 1, "INDEX") && is(&tokens, 2, "CONCURRENTLY") {
         silent.push(2);
     }
+    let opens = words.get(1).is_some_and(|at| tokens[*at].token == Token::LParen);
+    let query_follows = || {
+        let inner = words.get(2).is_some_and(|at| tokens[*at].token == Token::LParen);
+        inner || ["SELECT", "WITH", "VALUES", "TABLE"].iter().any(|word| is(&tokens, 2, word))
+    };
+    if is(&tokens, 0, "EXPLAIN") && opens && query_follows() {
+        edits.push((words[1], words[1], "(ANALYZE FALSE) (".to_owned()));
+    }
     let of_transaction = begins(&tokens, &["BEGIN", "START", "SET"]);
     let mut queries = Vec::new();
-    let mut edits: Vec<(usize, usize, String)> = Vec::new();
     let mut overriding = None;
     for at in 0..words.len() {
         let Token::Word(word) = &tokens[words[at]].token else { continue };
