@@ -50,11 +50,11 @@ impl VisitorMut for Settle<'_> {
             let name = called.name.as_str();
             if matches!(name, "generate_series" | "range") {
                 if name == "generate_series" && !called.is_constant() {
-                    *factor = called.as_list();
+                    *factor = called.into_list();
                 }
             } else if !(self.0)(name) && !FUNCTIONS.contains(&name) && name != "generate_subscripts"
             {
-                *factor = called.as_row();
+                *factor = called.into_row();
             }
         }
         ControlFlow::Continue(())
@@ -133,7 +133,7 @@ impl Call {
     }
 
     /// A series as rows of a list.
-    fn as_list(self) -> TableFactor {
+    fn into_list(self) -> TableFactor {
         let alias = Some(self.named());
         let mut list = call(SERIES, Vec::new());
         if let Expr::Function(Function { args: FunctionArguments::List(list), .. }) = &mut list {
@@ -149,7 +149,7 @@ impl Call {
     }
 
     /// The call as a query of one row.
-    fn as_row(self) -> TableFactor {
+    fn into_row(self) -> TableFactor {
         let mut alias = self.named();
         // The words that stand for columns in a derived table are there only for what the call lacks.
         let mut items: Vec<SelectItem> = Vec::new();
