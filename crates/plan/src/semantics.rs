@@ -529,7 +529,12 @@ fn operators(plan: LogicalPlan, types: &mut Parameters) -> Result<LogicalPlan> {
                 Expr::Placeholder(placeholder) if is_limit => {
                     Ok(Transformed::yes(types.typed(placeholder, &DataType::Int64)))
                 }
-                expr => operator(expr, &schema, types),
+                expr => match quoted(&expr) {
+                    Some(text) if is_limit => {
+                        typed_constant(text, &DataType::Int64).map(Transformed::yes)
+                    }
+                    _ => operator(expr, &schema, types),
+                },
             })?;
             Ok(new.update_data(|expr| name.restore(expr)))
         })?

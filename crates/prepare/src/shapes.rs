@@ -1,6 +1,6 @@
 //! Plans of shapes: when a text's literals may be parameters, and what values they are then.
 //!
-//! A shape ([`halcyon_sql::shape`]) is planned when its second text comes, because most shapes of loads
+//! A shape ([`crate::shape`]) is planned when its second text comes, because most shapes of loads
 //! and tools come once. Its plan is kept if it goes the way that the first text's own plan went: the
 //! same executor, indexes and ranges, the same columns ([`Way`]). Else the literals decide more than the
 //! scanner could know, the shape is *refused*, and each of its texts is planned by itself as before.

@@ -27,6 +27,7 @@ use crate::array_syntax::{self, membership};
 use crate::error::{Result, SqlError, SqlState};
 use crate::identifier::fold;
 use crate::made::{call, cast, is_quoted, number, quoted};
+use crate::set_names::{Columns, is_set};
 use crate::{many_rows, windows};
 
 /// Begins the tail that makes a repeated name unique. No identifier can be typed with it.
@@ -74,6 +75,8 @@ impl VisitorMut for Rewrite {
         self.level += 1;
         if self.level == 1 {
             separate_order_names(query);
+        } else {
+            crate::set_names::separate(query);
         }
         let resolved = match query.body.as_mut() {
             SetExpr::Select(select) => windows::resolve(select, query.order_by.as_mut()),
@@ -167,17 +170,6 @@ fn joins_have_conditions(tables: &TableWithJoins) -> Result<()> {
 /// `SELECT upper(t.a) AS a … ORDER BY t.a`: output and column may share their name. DataFusion has
 /// both in one schema while it sorts and finds the name ambiguous, so the output gets a tail.
 fn separate_order_names(query: &mut Query) {
-    struct Columns(HashSet<String>);
-    impl ast::Visitor for Columns {
-        type Break = ();
-
-        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-            if let Expr::CompoundIdentifier(parts) = expr {
-                self.0.extend(parts.last().map(fold));
-            }
-            ControlFlow::Continue(())
-        }
-    }
     let mut none = Vec::new();
     let order = match query.order_by.as_mut().map(|by| &mut by.kind) {
         Some(OrderByKind::Expressions(order)) => order,
@@ -193,13 +185,6 @@ fn separate_order_names(query: &mut Query) {
         let _ = ast::Visit::visit(&by.expr, &mut columns);
     }
     // Rows of a set are made between the columns and the list, whose names meet there.
-    let is_set = |item: &SelectItem| match item {
-        SelectItem::UnnamedExpr(Expr::Function(call))
-        | SelectItem::ExprWithAlias { expr: Expr::Function(call), .. } => {
-            call.name.to_string().eq_ignore_ascii_case("unnest")
-        }
-        _ => false,
-    };
     if select.projection.iter().any(is_set) {
         let _ = ast::Visit::visit(&select.projection, &mut columns);
     }

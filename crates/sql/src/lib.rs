@@ -28,6 +28,7 @@ pub mod parse;
 mod postgresql;
 mod records;
 pub mod rows;
+mod set_names;
 pub mod short_aliases;
 mod sorted_input;
 pub mod stack;
