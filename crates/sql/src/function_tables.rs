@@ -7,13 +7,13 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArguments, Ident, ObjectName, ObjectNamePart, Query,
-    SelectItem, SetExpr, TableAlias, TableAliasColumnDef, TableFactor, Value, Visit, VisitMut,
-    Visitor, VisitorMut,
+    DataType, Expr, Function, FunctionArg, FunctionArguments, Ident, ObjectName, ObjectNamePart,
+    Query, SelectItem, SetExpr, TableAlias, TableAliasColumnDef, TableFactor, Value, Visit,
+    VisitMut, Visitor, VisitorMut,
 };
 
 use crate::identifier::fold;
-use crate::made::{call, number, quoted};
+use crate::made::{call, cast, number, quoted};
 use crate::many_rows::FUNCTIONS;
 use crate::parse::parse_own_query;
 
@@ -52,13 +52,19 @@ impl VisitorMut for Settle<'_> {
                 if name == "generate_series" && !called.is_constant() {
                     *factor = called.into_list();
                 }
-            } else if !(self.0)(name) && !FUNCTIONS.contains(&name) && name != "generate_subscripts"
-            {
+            } else if !(self.0)(name) && !gives_rows(name) {
                 *factor = called.into_row();
             }
         }
         ControlFlow::Continue(())
     }
+}
+
+/// Whether a function is another module's, which makes rows or records of it.
+fn gives_rows(name: &str) -> bool {
+    let of_documents =
+        ["json_to_record", "json_to_recordset", "jsonb_to_record", "jsonb_to_recordset"];
+    FUNCTIONS.contains(&name) || name == "generate_subscripts" || of_documents.contains(&name)
 }
 
 /// A call in FROM.
@@ -151,7 +157,6 @@ impl Call {
     /// The call as a query of one row.
     fn into_row(self) -> TableFactor {
         let mut alias = self.named();
-        // The words that stand for columns in a derived table are there only for what the call lacks.
         let mut items: Vec<SelectItem> = Vec::new();
         let mut item = |expr: Expr, name: Ident| {
             items.push(SelectItem::ExprWithAlias { expr, alias: name });
@@ -171,11 +176,7 @@ impl Call {
                 let name = quoted("ordinality".to_owned());
                 alias.columns.push(TableAliasColumnDef { name, data_type: None });
             }
-            let one = crate::made::cast(
-                number("1"),
-                datafusion::sql::sqlparser::ast::DataType::BigInt(None),
-            );
-            item(one, alias.columns[1].name.clone());
+            item(cast(number("1"), DataType::BigInt(None)), alias.columns[1].name.clone());
         }
         let mut query = parse_own_query("SELECT NULL");
         if let SetExpr::Select(select) = query.body.as_mut() {
