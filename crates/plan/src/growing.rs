@@ -442,7 +442,9 @@ mod tests {
         "clock_timestamp", "coalesce", "contains", "cos", "cosd", "cosh", "cosine_distance", "cot", "cotd",
         "current_catalog", "current_database", "current_date", "current_role", "current_schema",
         "current_time", "current_timestamp", "current_user", "currval", "date_bin", "date_part", "date_trunc",
-        "degrees", "digest", "div", "empty", "ends_with", "exp", "extract_fraction",
+        "degrees", "digest", "div", "empty", "ends_with",
+        // Labels of one type, which the catalog holds.
+        "enum_first", "enum_last", "enum_range", "exp", "extract_fraction",
         "extract_whole", "factorial", "file_row_index", "find_in_set", "flatten", "floor", "format",
         "from_unixtime", "gcd", "generate_series", "get_bit", "get_byte", "get_field", "greatest",
         "inner_product", "input_file_name", "interval_divide", "interval_multiply", "isfinite", "isnan",
