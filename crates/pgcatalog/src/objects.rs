@@ -40,7 +40,7 @@ pub(crate) enum What {
     View(Arc<View>),
     Sequence(Arc<Sequence>),
     /// An index and its table.
-    Index(Arc<Table>, Index),
+    Index(Arc<Table>, Box<Index>),
     System(System),
 }
 
@@ -191,7 +191,7 @@ impl Objects {
             Relation::Index { table, index } => {
                 let table = catalog.tables.get(table).expect("an index stands with its table");
                 let Some(found) = table.indexes.iter().find(|i| i.id == *index) else { return };
-                (index.0, table.owner.clone(), What::Index(Arc::clone(table), found.clone()))
+                (index.0, table.owner.clone(), What::Index(Arc::clone(table), Box::new(found.clone())))
             }
         };
         let (schema, name) = (schema.name.clone(), name.to_owned());

@@ -197,7 +197,7 @@ fn coerced(types: &[DataType]) -> Option<Vec<DataType>> {
     };
     let bounds = if is_text(start) || start.is_null() { [end, end] } else { [start, end] };
     let moment = |ty: &DataType| is_day_or_moment(ty) || is_text(ty) || ty.is_null();
-    if is_day_or_moment(&bounds[0]) {
+    if is_day_or_moment(bounds[0]) {
         let [start, end] = bounds;
         let step = types.get(2)?;
         let has_step = matches!(step, DataType::Interval(_)) || is_text(step) || step.is_null();

@@ -131,8 +131,11 @@ pub fn qualified(expr: &Expr, find: Find<'_>) -> Expr {
     expr
 }
 
-fn rename(node: &mut impl VisitMut, to: &dyn Fn(&[String]) -> Option<(String, String)>) {
-    struct Rename<'a>(&'a dyn Fn(&[String]) -> Option<(String, String)>);
+/// The schema and name that a type's name of one or two parts is written with, or nothing if the name stays.
+type NewName<'a> = &'a dyn Fn(&[String]) -> Option<(String, String)>;
+
+fn rename(node: &mut impl VisitMut, to: NewName<'_>) {
+    struct Rename<'a>(NewName<'a>);
     impl VisitorMut for Rename<'_> {
         type Break = ();
         fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
