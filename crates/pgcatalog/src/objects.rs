@@ -191,7 +191,11 @@ impl Objects {
             Relation::Index { table, index } => {
                 let table = catalog.tables.get(table).expect("an index stands with its table");
                 let Some(found) = table.indexes.iter().find(|i| i.id == *index) else { return };
-                (index.0, table.owner.clone(), What::Index(Arc::clone(table), Box::new(found.clone())))
+                (
+                    index.0,
+                    table.owner.clone(),
+                    What::Index(Arc::clone(table), Box::new(found.clone())),
+                )
             }
         };
         let (schema, name) = (schema.name.clone(), name.to_owned());
