@@ -234,7 +234,7 @@ fn arrays_go_in_and_come_out_in_binary() {
         assert_eq!(row.get::<_, Vec<Option<i32>>>(0), [Some(1), None, Some(3)]);
         assert_eq!(row.get::<_, Vec<&str>>(1), ["a", "b c"]);
         let text = "SELECT typname, typarray FROM pg_type WHERE typname = $1 AND oid = $2";
-        let row = client.query_one(text, &[&"int4", &23_i32]).await.unwrap();
+        let row = client.query_one(text, &[&"int4", &23_u32]).await.unwrap();
         assert_eq!((row.get::<_, &str>(0), row.get::<_, u32>(1)), ("int4", 1007));
         let text = "SELECT indkey FROM pg_index WHERE indrelid = $1::regclass";
         assert!(client.query(text, &[&"t"]).await.is_ok());
