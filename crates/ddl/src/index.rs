@@ -270,6 +270,9 @@ fn own_class(ty: SqlType) -> &'static str {
         SqlType::Interval => "interval_ops",
         SqlType::Uuid => "uuid_ops",
         SqlType::Jsonb => "jsonb_ops",
+        SqlType::Inet => "inet_ops",
+        SqlType::Cidr => "cidr_ops",
+        SqlType::MacAddr => "macaddr_ops",
         SqlType::Array(_) => "array_ops",
         SqlType::Enum(_) => "enum_ops",
     }

@@ -20,6 +20,7 @@ mod growing_text;
 mod json;
 mod json_made;
 mod json_parts;
+mod network;
 mod parse_ident;
 mod quote;
 mod regex;
@@ -42,6 +43,7 @@ use datafusion::logical_expr::{
 };
 use halcyon_sql::diagnose::external;
 use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::types::SqlType;
 
 use halcyon_sql::values::shown_type;
 
@@ -55,6 +57,9 @@ enum Kind {
     Bytes,
     Json,
     Jsonb,
+    /// An `inet` or `cidr`, unconverted.
+    Network,
+    Cidr,
     /// An array of texts, unconverted, or its text.
     Path,
     /// Any type, written as text.
@@ -75,6 +80,11 @@ impl Kind {
             Kind::Text | Kind::Written | Kind::Path => DataType::Utf8View,
             Kind::Json => DataType::LargeUtf8,
             Kind::Jsonb => DataType::LargeBinary,
+            Kind::Cidr => SqlType::Cidr.arrow(),
+            Kind::Network => match ty {
+                Some(ty) if *ty == SqlType::Cidr.arrow() => ty.clone(),
+                _ => SqlType::Inet.arrow(),
+            },
             Kind::Integer => DataType::Int64,
             Kind::Bool => DataType::Boolean,
             Kind::Bytes => DataType::BinaryView,
@@ -87,6 +97,7 @@ impl Kind {
             Kind::Text => is_text(ty),
             Kind::Json => *ty == DataType::LargeUtf8,
             Kind::Jsonb => *ty == DataType::LargeBinary,
+            Kind::Cidr | Kind::Network => *ty == to,
             Kind::Path => {
                 let DataType::List(item) = ty else { return is_text(ty).then_some(to) };
                 let texts = is_text(item.data_type()) || item.data_type().is_null();
@@ -110,6 +121,8 @@ impl Kind {
             Kind::Bytes => "bytea",
             Kind::Json => "json",
             Kind::Jsonb => "jsonb",
+            Kind::Network => "inet",
+            Kind::Cidr => "cidr",
             Kind::Path => "text[]",
             Kind::Written | Kind::Each => "any",
             Kind::List => "array",
@@ -140,6 +153,9 @@ enum Gives {
     Bytes,
     Json,
     Jsonb,
+    BigInt,
+    Inet,
+    Cidr,
     /// An array of `json`.
     Jsons,
     /// An array of `jsonb`.
@@ -262,6 +278,9 @@ impl Row {
             Gives::Bytes => DataType::BinaryView,
             Gives::Json => DataType::LargeUtf8,
             Gives::Jsonb => DataType::LargeBinary,
+            Gives::BigInt => DataType::Int64,
+            Gives::Inet => SqlType::Inet.arrow(),
+            Gives::Cidr => SqlType::Cidr.arrow(),
             Gives::Jsons => list_of(DataType::LargeUtf8),
             Gives::Jsonbs => list_of(DataType::LargeBinary),
             Gives::Texts => list_of(DataType::Utf8View),
@@ -400,6 +419,7 @@ static TABLES: &[&[Row]] = &[
     thresholds::ROWS,
     json_parts::ROWS,
     json_made::ROWS,
+    network::ROWS,
 ];
 
 /// Stands in the names of functions that statements are rewritten to and no text names.
@@ -519,7 +539,13 @@ impl ScalarUDFImpl for ByValue {
     }
 
     fn coerce_types(&self, args: &[DataType]) -> DfResult<Vec<DataType>> {
-        self.resolve(args).map(|(_, types)| types)
+        let (_, types) = self.resolve(args)?;
+        // Arrow converts no texts to values of so many bytes: a constant in quotes stays one until it is typed.
+        let stays = |given: &DataType, to: &DataType| {
+            is_text(given) && matches!(to, DataType::FixedSizeBinary(_))
+        };
+        let settled = args.iter().zip(types);
+        Ok(settled.map(|(given, to)| if stays(given, &to) { given.clone() } else { to }).collect())
     }
 
     fn return_type(&self, args: &[DataType]) -> DfResult<DataType> {

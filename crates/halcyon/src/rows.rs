@@ -385,7 +385,9 @@ fn to_sql_type(array: &ArrayRef, column: &ResultColumn) -> Result<ArrayRef> {
         Some(SqlType::Jsonb) if *array.data_type() == DataType::LargeBinary => {
             Ok(documents_as_text(array.as_binary()))
         }
-        Some(SqlType::Array(_) | SqlType::Enum(_)) => as_text(array).map_err(arrow_error),
+        Some(ty) if matches!(ty, SqlType::Array(_) | SqlType::Enum(_)) || ty.is_address() => {
+            as_text(array).map_err(arrow_error)
+        }
         Some(ty) if *array.data_type() == ty.shown_arrow() => Ok(array.clone()),
         Some(ty) => cast(array, &ty.shown_arrow()).map_err(arrow_error),
         None => as_text(array).map_err(arrow_error),
@@ -409,8 +411,9 @@ fn documents_as_text(documents: &LargeBinaryArray) -> ArrayRef {
 /// Any array as text; lists and structs in PostgreSQL's notation, labels as they are.
 fn as_text(array: &ArrayRef) -> Result<ArrayRef, arrow::error::ArrowError> {
     let mut builder = StringViewBuilder::with_capacity(array.len());
+    let is_address = sql_type_of_arrow(array.data_type()).is_some_and(SqlType::is_address);
     let is_label = matches!(sql_type_of_arrow(array.data_type()), Some(SqlType::Enum(_)));
-    if is_label || is_nested(array.data_type()) {
+    if is_label || is_nested(array.data_type()) || is_address {
         let (zone, mut text) = (TimeZone::default(), String::new());
         for row in 0..array.len() {
             text.clear();
@@ -535,6 +538,9 @@ fn array_of<'a>(ty: SqlType, values: impl Iterator<Item = ValueRef<'a>>) -> Arra
         | SqlType::Json
         | SqlType::Jsonb
         | SqlType::Array(_)
+        | SqlType::Inet
+        | SqlType::Cidr
+        | SqlType::MacAddr
         | SqlType::Enum(_) => {
             let mut builder = StringViewBuilder::new();
             for value in values {

@@ -93,7 +93,10 @@ fn constant(context: &Context, ty: SqlType, text: &str) -> String {
         | SqlType::TimestampTz
         | SqlType::Interval
         | SqlType::Uuid
-        | SqlType::Jsonb => {
+        | SqlType::Jsonb
+        | SqlType::Inet
+        | SqlType::Cidr
+        | SqlType::MacAddr => {
             let zone = TimeZone::parse(&context.session.time_zone).unwrap_or_default();
             let value = coerce::parse_owned(text, ty, &zone).ok();
             value.map(|value| coerce::to_text(value.as_ref(), ty, &zone))

@@ -52,7 +52,7 @@ type Keep<'a> = &'a dyn Fn(&RecordBatch) -> BooleanArray;
 const TYPES: &[&str] = &[
     "bool", "int2", "int4", "int8", "float4", "float8", "numeric", "text", "varchar", "bpchar",
     "char", "name", "bytea", "date", "time", "timestamp", "timestamptz", "interval", "uuid", "oid",
-    "json", "jsonb",
+    "json", "jsonb", "inet", "cidr", "macaddr",
     "any", "anyelement", "anynonarray", "anycompatible", "anycompatiblenonarray", "anyarray",
     "anycompatiblearray", "_text", "regclass", "regtype", "regnamespace", "regrole",
 ];

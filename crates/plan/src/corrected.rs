@@ -38,7 +38,9 @@ pub(crate) fn corrected(all: &[Arc<ScalarUDF>]) -> Vec<Arc<ScalarUDF>> {
             "array_has" => return Some(array_has()),
             "array_has_all" => return Some(array_has_all()),
             "array_ndims" => Correction::KnownUnless(is_empty, None),
-            "coalesce" | "greatest" | "least" | "nullif" => Correction::QuotedFit(Fit::Alike),
+            "coalesce" | "greatest" | "least" | "make_array" | "nullif" => {
+                Correction::QuotedFit(Fit::Alike)
+            }
             name if takes_element(name) => Correction::QuotedFit(Fit::Element),
             _ => return None,
         };
@@ -134,6 +136,12 @@ fn is_text(ty: &DataType) -> bool {
     matches!(ty, DataType::Utf8 | DataType::Utf8View)
 }
 
+/// Whether values have so many bytes each. Arrow converts no texts to such, so a constant in quotes beside one stays
+/// a text until it is given its type.
+fn is_fixed(ty: &DataType) -> bool {
+    matches!(ty, DataType::FixedSizeBinary(_))
+}
+
 fn logarithm(args: &[f64]) -> Option<SqlError> {
     let why = match args[0] {
         0.0 => "cannot take logarithm of zero",
@@ -156,6 +164,12 @@ impl Corrected {
         let (inner, volatility) = (Arc::clone(inner), inner.signature().volatility);
         let signature = correction.fit().map(|_| Signature::user_defined(volatility));
         Arc::new(ScalarUDF::new_from_impl(Corrected { inner, correction, signature }))
+    }
+
+    /// The type that constants in quotes take among arguments of these types, if Arrow converts no texts to it.
+    fn fixed<'t>(&self, mut types: impl Iterator<Item = &'t DataType>) -> Option<DataType> {
+        matches!(self.correction, Correction::QuotedFit(Fit::Alike)).then_some(())?;
+        types.find(|ty| is_fixed(ty)).cloned()
     }
 
     /// The types to which DataFusion converts arguments of these.
@@ -307,11 +321,29 @@ impl ScalarUDFImpl for Corrected {
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        self.inner.return_type(types)
+        match self.fixed(types.iter()) {
+            None => self.inner.return_type(types),
+            Some(fixed) => {
+                let settled = |ty: &DataType| if is_text(ty) { fixed.clone() } else { ty.clone() };
+                self.inner.return_type(&types.iter().map(settled).collect::<Vec<_>>())
+            }
+        }
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        self.inner.return_field_from_args(args)
+        let Some(fixed) = self.fixed(args.arg_fields.iter().map(|field| field.data_type())) else {
+            return self.inner.return_field_from_args(args);
+        };
+        let settled = |field: &FieldRef| match is_text(field.data_type()) {
+            true => Arc::new(field.as_ref().clone().with_data_type(fixed.clone())),
+            false => Arc::clone(field),
+        };
+        let arg_fields: Vec<FieldRef> = args.arg_fields.iter().map(settled).collect();
+        let scalar_arguments = vec![None; arg_fields.len()];
+        self.inner.return_field_from_args(ReturnFieldArgs {
+            arg_fields: &arg_fields,
+            scalar_arguments: &scalar_arguments,
+        })
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
@@ -324,6 +356,9 @@ impl ScalarUDFImpl for Corrected {
                 let is_one = known.windows(2).all(|pair| pair[0] == pair[1]);
                 match known.first() {
                     None => self.converted(types),
+                    Some(first) if is_one && is_fixed(first) => Ok((types.iter())
+                        .map(|ty| if ty.is_null() { first } else { ty }.clone())
+                        .collect()),
                     Some(first) if is_one => Ok(vec![first.clone(); types.len()]),
                     Some(_) => Ok(vec![self.converted(&known)?.swap_remove(0); types.len()]),
                 }
@@ -335,6 +370,9 @@ impl ScalarUDFImpl for Corrected {
                     _ => None,
                 });
                 let Some(item) = item else { return self.converted(types) };
+                if is_fixed(item) && types.iter().any(is_text) {
+                    return Ok(types.to_vec());
+                }
                 let fitted = types.iter().map(|ty| if is_text(ty) { item } else { ty });
                 self.converted(&fitted.cloned().collect::<Vec<_>>())
             }

@@ -6,7 +6,7 @@ use arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
 
-use crate::domains;
+use crate::{addresses, domains};
 use halcyon_functions as by_value;
 use halcyon_sql::diagnose::external;
 use halcyon_sql::documents::is_document;
@@ -28,6 +28,9 @@ pub(crate) fn compared(
         return Err(external(by_value::no_operator(op, &[shown_type(&lt), shown_type(&rt)])));
     }
     if lt != DataType::LargeBinary || rt != DataType::LargeBinary {
+        let mut sides = [left, right];
+        addresses::alike(&mut sides, &[lt, rt]);
+        let [left, right] = sides;
         return Ok((left, right));
     }
     let key = by_value::of_name("jsonb\u{1}key").expect("a function");
@@ -45,6 +48,7 @@ pub(crate) fn all_compared(operands: &mut [Expr], op: &str, schema: &DFSchema) -
         types.push(if is_null { DataType::Null } else { operand.get_type(schema)? });
     }
     if !types.iter().any(is_document) {
+        addresses::alike(operands, &types);
         return Ok(());
     }
     let mut kept = types.iter().filter(|ty| !ty.is_null());

@@ -192,6 +192,7 @@ impl PgCast {
         let integer = |ty| matches!(ty, SmallInt | Integer | BigInt);
         match (from, to) {
             (Json | Jsonb, _) | (_, Json | Jsonb) => true,
+            (from, to) if from.is_address() || to.is_address() => true,
             (from, Char(Some(_)) | Varchar(Some(_))) if text(from) => true,
             (from, to) if text(from) && text(to) => false,
             (from, to) if text(from) => !text(to),

@@ -21,6 +21,7 @@ pub mod callables;
 mod concatenation;
 mod corrected;
 mod dates;
+mod addresses;
 mod documents;
 pub mod domains;
 pub mod engine;

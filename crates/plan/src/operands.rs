@@ -23,7 +23,7 @@ use datafusion::sql::sqlparser::ast::BinaryOperator as Op;
 use crate::semantics::{
     comparable, is_text, no_operator, not_boolean, quoted, to, typed_constant, untyped,
 };
-use crate::{corrected, functions};
+use crate::{addresses, corrected, functions};
 use halcyon_functions as by_value;
 use halcyon_sql::coerce::nested::is_nested;
 use halcyon_sql::diagnose::external;
@@ -124,6 +124,10 @@ impl ExprPlanner for Operators {
             let function = by_value::of_name(name).expect("operators of documents are functions");
             return Ok(PlannerResult::Planned(function.call(vec![expr.left, expr.right])));
         }
+        if let Some(name) = addresses::function_of(&expr.op, &lt, &rt) {
+            let function = by_value::of_name(name).expect("operators of addresses are functions");
+            return Ok(PlannerResult::Planned(function.call(vec![expr.left, expr.right])));
+        }
         match expr.op {
             Op::StringConcat if [&lt, &rt].iter().any(|ty| matches!(ty, DataType::List(_))) => {
                 Ok(PlannerResult::Original(arrays_alike(expr, &lt, &rt)?))
@@ -221,6 +225,9 @@ fn comparison(
     {
         expr.left = typed_constant(text, rt)?;
     }
+    let mut sides = [expr.left, expr.right];
+    addresses::alike(&mut sides, &[lt.clone(), rt.clone()]);
+    [expr.left, expr.right] = sides;
     Ok(PlannerResult::Original(expr))
 }
 
@@ -381,7 +388,9 @@ fn no_operator_of(left: &Expr, lt: &DataType, op: &Op, right: &Expr, rt: &DataTy
 /// `||` of a document and a text: texts.
 fn documents_as_texts(expr: RawBinaryExpr, lt: &DataType, rt: &DataType) -> RawBinaryExpr {
     let RawBinaryExpr { op, left, right } = expr;
-    let text = |expr, ty: &DataType| match is_document(ty) {
+    // DataFusion's planner knows no text of a value of so many bytes.
+    let is_fixed = |ty: &DataType| matches!(ty, DataType::FixedSizeBinary(_));
+    let text = |expr, ty: &DataType| match is_document(ty) || is_fixed(ty) {
         true => to(expr, DataType::Utf8View),
         false => expr,
     };

@@ -37,7 +37,7 @@ use datafusion::physical_plan::{
 };
 use halcyon_base::ids::TableId;
 use halcyon_sql::types::SqlType;
-use halcyon_sql::values::{lists, sql_type_of_arrow};
+use halcyon_sql::values::{addresses, lists, sql_type_of_arrow};
 use halcyon_store::Partition;
 use halcyon_task::poll_proceed;
 
@@ -388,6 +388,7 @@ impl Batches {
                     Some(SqlType::Array(element)) => {
                         Ok(Arc::new(lists(column.as_binary_view().iter(), element)) as ArrayRef)
                     }
+                    Some(ty) if ty.is_address() => Ok(addresses(column.as_binary_view(), ty)),
                     Some(SqlType::Enum(_)) => {
                         let positions = column.as_primitive::<Int64Type>();
                         let labels = positions.reinterpret_cast::<TimestampSecondType>();

@@ -1142,7 +1142,9 @@ fn call(function: ScalarFunction, schema: &DFSchema, types: &mut Parameters) -> 
             args
         }
         "make_array" => {
-            let mut args = args;
+            let ty = meeting_type(args.iter(), schema);
+            let adapted = args.into_iter().map(|arg| adapt(arg, &ty, types));
+            let mut args = adapted.collect::<Result<Vec<_>>>()?;
             all_of_one_type(args.iter_mut(), schema, Beside::Together)?;
             args
         }
@@ -1520,7 +1522,9 @@ pub(crate) fn comparable(left: &DataType, right: &DataType) -> bool {
         DataType::Timestamp(..) => 12,
         DataType::Time32(_) | DataType::Time64(_) => 5,
         DataType::Interval(_) | DataType::Duration(_) => 6,
-        DataType::FixedSizeBinary(_) => 7,
+        DataType::FixedSizeBinary(16) => 7,
+        ty @ DataType::FixedSizeBinary(_) if sql_type_of_arrow(ty) == Some(SqlType::MacAddr) => 13,
+        DataType::FixedSizeBinary(_) => 14,
         DataType::Binary | DataType::BinaryView => 8,
         DataType::LargeBinary => 9,
         DataType::LargeUtf8 => 10,
@@ -1547,7 +1551,10 @@ fn concatenation(
     let left = adapt(left, &DataType::Utf8View, types)?;
     let right = adapt(right, &DataType::Utf8View, types)?;
     let (lt, rt) = (left.get_type(schema)?, right.get_type(schema)?);
-    let takes = |ty: &DataType| is_text(ty) || ty.is_null() || ty.is_nested() || ty.is_binary();
+    let takes = |ty: &DataType| {
+        let is_bytes = ty.is_binary() && !matches!(ty, DataType::FixedSizeBinary(_));
+        is_text(ty) || ty.is_null() || ty.is_nested() || is_bytes
+    };
     if !takes(&lt) && !takes(&rt) {
         return Err(external(no_operator(&lt, "||", &rt)));
     }

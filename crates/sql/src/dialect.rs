@@ -799,7 +799,13 @@ fn operator(expr: &mut Expr) -> Result<()> {
         }
         Expr::AnyOp { left, compare_op, right, is_some } => {
             let (left, right) = compared_with_rows(left, right)?;
-            Expr::AnyOp { left, compare_op, right, is_some }
+            match compare_op {
+                // By name, so that a constant in quotes beside an array of any type takes its elements' type.
+                BinaryOperator::Eq if !matches!(*right, Expr::Subquery(_)) => {
+                    call("array_has", vec![*right, *left])
+                }
+                compare_op => Expr::AnyOp { left, compare_op, right, is_some },
+            }
         }
         Expr::AllOp { left, compare_op, right } => {
             let (left, right) = compared_with_rows(left, right)?;
@@ -1108,6 +1114,9 @@ const CASTS: &[&str] = &[
     "json",
     "jsonb",
     "uuid",
+    "inet",
+    "cidr",
+    "macaddr",
 ];
 
 fn plain_arguments(function: &Function) -> bool {

@@ -116,7 +116,10 @@ fn custom(name: &str, modifiers: &[String], ty: &DataType) -> Result<SqlType> {
         "uuid" => SqlType::Uuid,
         "json" => SqlType::Json,
         "jsonb" => SqlType::Jsonb,
-        "xml" | "money" | "inet" | "cidr" | "macaddr" | "timetz" | "point" => {
+        "inet" => SqlType::Inet,
+        "cidr" => SqlType::Cidr,
+        "macaddr" => SqlType::MacAddr,
+        "xml" | "money" | "macaddr8" | "timetz" | "point" => {
             return Err(SqlError::unsupported(format!("type {name}")));
         }
         name => return enumeration(name).ok_or_else(|| undefined(ty)),
@@ -281,6 +284,9 @@ fn custom_cast_type(name: &ObjectName, arguments: &[String]) -> Result<SqlType> 
         "char" | "text" => SqlType::Text,
         "bytea" => SqlType::Bytea,
         "uuid" => SqlType::Uuid,
+        "inet" => SqlType::Inet,
+        "cidr" => SqlType::Cidr,
+        "macaddr" => SqlType::MacAddr,
         word => {
             return enumeration(word).ok_or_else(|| {
                 SqlError::new(SqlState::UNDEFINED_OBJECT, format!("type \"{name}\" does not exist"))
@@ -312,6 +318,9 @@ pub fn pg_type_name(ty: SqlType) -> Cow<'static, str> {
         SqlType::Uuid => "uuid",
         SqlType::Json => "json",
         SqlType::Jsonb => "jsonb",
+        SqlType::Inet => "inet",
+        SqlType::Cidr => "cidr",
+        SqlType::MacAddr => "macaddr",
         SqlType::Array(element) => return format!("_{}", pg_type_name(element.ty())).into(),
         SqlType::Enum(id) => return id.definition().name.clone().into(),
     })
@@ -359,6 +368,10 @@ mod tests {
             ("uuid", "uuid"),
             ("json", "json"),
             ("jsonb", "jsonb"),
+            ("inet", "inet"),
+            ("cidr", "cidr"),
+            ("macaddr", "macaddr"),
+            ("inet[]", "inet[]"),
             ("int[]", "integer[]"),
             ("varchar(7)[3]", "character varying(7)[]"),
             ("numeric(5,2)[]", "numeric(5,2)[]"),

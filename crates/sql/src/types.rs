@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
 use halcyon_store::{ArrowType, Type};
+use halcyon_value::network;
 
 use crate::enums::EnumId;
 
@@ -38,6 +39,12 @@ pub enum SqlType {
     Json,
     /// A document, stored as `halcyon_json::binary` says.
     Jsonb,
+    /// An address of a host, with its network, stored as `halcyon_value::network` says.
+    Inet,
+    /// An address of a network.
+    Cidr,
+    /// An address of a network card: six bytes.
+    MacAddr,
     /// An array of one dimension, stored as `halcyon_value::array` says.
     Array(Element),
     /// A label of an enumeration, stored as its position.
@@ -128,6 +135,11 @@ impl SqlType {
         matches!(self, SqlType::Json | SqlType::Jsonb)
     }
 
+    /// Whether values are addresses of a network.
+    pub fn is_address(self) -> bool {
+        matches!(self, SqlType::Inet | SqlType::Cidr | SqlType::MacAddr)
+    }
+
     /// The type of arrays of this type. `None`: for arrays.
     pub fn array_of(self) -> Option<Self> {
         Element::of(self).map(SqlType::Array)
@@ -143,7 +155,7 @@ impl SqlType {
 
     /// Whether programs and clients read values as texts, although they are stored otherwise.
     pub fn is_shown_as_text(self) -> bool {
-        matches!(self, SqlType::Jsonb | SqlType::Array(_) | SqlType::Enum(_))
+        self.is_address() || matches!(self, SqlType::Jsonb | SqlType::Array(_) | SqlType::Enum(_))
     }
 
     /// How values lie in a segment.
@@ -157,7 +169,12 @@ impl SqlType {
             SqlType::Double => Type::Float64,
             SqlType::Decimal { precision, scale } => Type::Decimal { precision, scale },
             SqlType::Char(_) | SqlType::Varchar(_) | SqlType::Text | SqlType::Json => Type::Text,
-            SqlType::Bytea | SqlType::Jsonb | SqlType::Array(_) => Type::Bytes,
+            SqlType::Bytea
+            | SqlType::Jsonb
+            | SqlType::Array(_)
+            | SqlType::Inet
+            | SqlType::Cidr
+            | SqlType::MacAddr => Type::Bytes,
             SqlType::Date => Type::Date,
             SqlType::Time => Type::Time,
             SqlType::Timestamp => Type::Timestamp,
@@ -178,6 +195,9 @@ impl SqlType {
             SqlType::Jsonb => DataType::LargeBinary,
             SqlType::Array(element) => DataType::List(element.item()),
             SqlType::Enum(id) => DataType::Timestamp(TimeUnit::Second, Some(id.zone())),
+            SqlType::Inet => DataType::FixedSizeBinary(network::INET_WIDTH as i32),
+            SqlType::Cidr => DataType::FixedSizeBinary(network::CIDR_WIDTH as i32),
+            SqlType::MacAddr => DataType::FixedSizeBinary(network::MACADDR_WIDTH as i32),
             other => other.storage().arrow(),
         }
     }
@@ -185,9 +205,8 @@ impl SqlType {
     /// The Arrow type of a vector as programs and clients read it: documents and arrays are texts.
     pub fn shown_arrow(self) -> DataType {
         match self {
-            SqlType::Json | SqlType::Jsonb | SqlType::Array(_) | SqlType::Enum(_) => {
-                DataType::Utf8View
-            }
+            SqlType::Json => DataType::Utf8View,
+            shown if shown.is_shown_as_text() => DataType::Utf8View,
             other => other.arrow(),
         }
     }
@@ -210,6 +229,7 @@ impl SqlType {
             | SqlType::Timestamp
             | SqlType::TimestampTz => 8,
             SqlType::Interval | SqlType::Uuid => 16,
+            SqlType::MacAddr => 6,
             SqlType::Decimal { .. }
             | SqlType::Char(_)
             | SqlType::Varchar(_)
@@ -217,6 +237,8 @@ impl SqlType {
             | SqlType::Bytea
             | SqlType::Json
             | SqlType::Jsonb
+            | SqlType::Inet
+            | SqlType::Cidr
             | SqlType::Array(_) => -1,
         }
     }
@@ -239,6 +261,7 @@ impl SqlType {
     pub fn array_oid(self) -> u32 {
         match self {
             SqlType::Json => 199,
+            SqlType::Cidr => 651,
             SqlType::Boolean => 1000,
             SqlType::Bytea => 1001,
             SqlType::SmallInt => 1005,
@@ -249,6 +272,8 @@ impl SqlType {
             SqlType::BigInt => 1016,
             SqlType::Real => 1021,
             SqlType::Double => 1022,
+            SqlType::MacAddr => 1040,
+            SqlType::Inet => 1041,
             SqlType::Timestamp => 1115,
             SqlType::Date => 1182,
             SqlType::Time => 1183,
@@ -310,7 +335,7 @@ impl SqlType {
     }
 
     /// All types but arrays and enumerations, without lengths.
-    fn plain() -> [Self; 19] {
+    fn plain() -> [Self; 22] {
         use SqlType::*;
         let decimal = Decimal { precision: 38, scale: 10 };
         [
@@ -333,6 +358,9 @@ impl SqlType {
             Uuid,
             Json,
             Jsonb,
+            Inet,
+            Cidr,
+            MacAddr,
         ]
     }
 
@@ -346,8 +374,11 @@ impl SqlType {
             SqlType::Integer => 23,
             SqlType::Text => 25,
             SqlType::Json => 114,
+            SqlType::Cidr => 650,
             SqlType::Real => 700,
             SqlType::Double => 701,
+            SqlType::MacAddr => 829,
+            SqlType::Inet => 869,
             SqlType::Char(_) => 1042,
             SqlType::Varchar(_) => 1043,
             SqlType::Date => 1082,
@@ -390,6 +421,9 @@ impl std::fmt::Display for SqlType {
             SqlType::Uuid => f.write_str("uuid"),
             SqlType::Json => f.write_str("json"),
             SqlType::Jsonb => f.write_str("jsonb"),
+            SqlType::Inet => f.write_str("inet"),
+            SqlType::Cidr => f.write_str("cidr"),
+            SqlType::MacAddr => f.write_str("macaddr"),
             SqlType::Array(Element::OID) => f.write_str("oid[]"),
             SqlType::Array(element) => write!(f, "{}[]", element.ty()),
             SqlType::Enum(id) => f.write_str(&id.definition().shown()),

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BinaryViewBuilder, BooleanBuilder, Date32Builder, Decimal128Builder,
+    Array, ArrayRef, AsArray, BinaryViewArray, BinaryViewBuilder, BooleanBuilder, Date32Builder, Decimal128Builder,
     FixedSizeBinaryBuilder, Float32Builder, Float64Builder, Int16Builder, Int32Builder,
     Int64Builder, IntervalMonthDayNanoBuilder, LargeBinaryBuilder, LargeStringBuilder, ListArray,
     StringViewBuilder, Time64MicrosecondBuilder, TimestampMicrosecondBuilder,
@@ -21,7 +21,7 @@ use arrow::datatypes::{
 };
 use datafusion::common::ScalarValue;
 use halcyon_store::{Interval, Value, ValueRef};
-use halcyon_value::array;
+use halcyon_value::{array, network};
 use halcyon_value::calendar::DAY_US;
 
 use crate::enums;
@@ -70,10 +70,34 @@ pub fn sql_type_of_arrow(ty: &DataType) -> Option<SqlType> {
         DataType::Timestamp(_, Some(_)) => SqlType::TimestampTz,
         DataType::Interval(_) => SqlType::Interval,
         DataType::FixedSizeBinary(16) => SqlType::Uuid,
+        DataType::FixedSizeBinary(width) => address_of_width(*width)?,
         DataType::Dictionary(_, value) => return sql_type_of_arrow(value),
         DataType::List(item) => return sql_type_of(item)?.array_of(),
         _ => return None,
     })
+}
+
+/// The type of addresses whose vectors have cells of so many bytes.
+fn address_of_width(width: i32) -> Option<SqlType> {
+    let types = [SqlType::Inet, SqlType::Cidr, SqlType::MacAddr];
+    types.into_iter().find(|ty| ty.arrow() == DataType::FixedSizeBinary(width))
+}
+
+/// Addresses, as segments have them, as a vector of their type has them.
+pub fn addresses(stored: &BinaryViewArray, ty: SqlType) -> ArrayRef {
+    let mut writer = ArrayWriter::new(ty, stored.len());
+    for address in stored {
+        writer.push(address.map_or(ValueRef::Null, ValueRef::Bytes)).expect("addresses are bytes");
+    }
+    writer.finish()
+}
+
+/// An address, as segments have it, as a constant of its type in vectors.
+///
+/// Panics: if `ty` is no type of addresses.
+pub fn address_scalar(value: &[u8], ty: &DataType) -> ScalarValue {
+    let DataType::FixedSizeBinary(width) = *ty else { panic!("addresses are no {ty}") };
+    ScalarValue::FixedSizeBinary(width, Some(network::widened(value, width as usize)))
 }
 
 /// The inverse of [`SqlType`]'s `Display`, for the types that Arrow cannot tell apart.
@@ -168,6 +192,9 @@ pub fn value_at(array: &dyn Array, row: usize) -> Option<ValueRef<'_>> {
             let bytes = array.as_fixed_size_binary().value(row);
             ValueRef::Uuid(bytes.try_into().expect("sixteen bytes"))
         }
+        DataType::FixedSizeBinary(width) if address_of_width(*width).is_some() => {
+            ValueRef::Bytes(network::narrowed(array.as_fixed_size_binary().value(row)))
+        }
         DataType::Dictionary(..) => {
             let dictionary = array.as_any_dictionary();
             return value_at(dictionary.values().as_ref(), dictionary.normalized_keys()[row]);
@@ -201,6 +228,7 @@ pub fn to_scalar(value: ValueRef<'_>, ty: SqlType) -> ScalarValue {
             let lists = lists([Some(value)].into_iter(), element);
             ScalarValue::List(Arc::new(lists))
         }
+        (ValueRef::Bytes(value), ty) if ty.is_address() => address_scalar(value, &ty.arrow()),
         (ValueRef::Bytes(value), _) => ScalarValue::BinaryView(Some(value.to_vec())),
         (ValueRef::Date(value), _) => ScalarValue::Date32(Some(value)),
         (ValueRef::Time(value), _) => ScalarValue::Time64Microsecond(Some(value)),
@@ -224,12 +252,22 @@ pub fn from_scalar(scalar: &ScalarValue) -> Option<Value> {
 }
 
 /// A column whose cells can be lent as values: a list of values becomes the bytes of arrays, as
-/// `halcyon_value::array` says, labels become their positions. All else stays.
+/// `halcyon_value::array` says, labels become their positions, addresses the bytes that segments have. All else
+/// stays.
 pub fn stored(column: &ArrayRef) -> ArrayRef {
     if enums::of_arrow(column.data_type()).is_some() {
         return Arc::new(
             column.as_primitive::<TimestampSecondType>().reinterpret_cast::<Int64Type>(),
         );
+    }
+    if let DataType::FixedSizeBinary(width) = column.data_type()
+        && address_of_width(*width).is_some()
+    {
+        let mut out = BinaryViewBuilder::with_capacity(column.len());
+        for cell in column.as_fixed_size_binary() {
+            out.append_option(cell.map(network::narrowed));
+        }
+        return Arc::new(out.finish());
     }
     let (DataType::List(item), Some(lists)) = (column.data_type(), column.as_list_opt::<i32>())
     else {
@@ -306,6 +344,8 @@ pub enum ArrayWriter {
     Interval(IntervalMonthDayNanoBuilder),
     #[allow(missing_docs)]
     Uuid(FixedSizeBinaryBuilder),
+    /// Addresses, and the bytes that each has here.
+    Address(FixedSizeBinaryBuilder, usize),
     #[allow(missing_docs)]
     Json(LargeStringBuilder),
     #[allow(missing_docs)]
@@ -353,13 +393,23 @@ impl ArrayWriter {
                 let builder = TimestampSecondBuilder::with_capacity(rows);
                 ArrayWriter::Enum(builder.with_data_type(ty.arrow()))
             }
+            SqlType::Inet | SqlType::Cidr | SqlType::MacAddr => {
+                let DataType::FixedSizeBinary(width) = ty.arrow() else {
+                    unreachable!("addresses have one width")
+                };
+                let builder = FixedSizeBinaryBuilder::with_capacity(rows, width);
+                ArrayWriter::Address(builder, width as usize)
+            }
         }
     }
 
-    /// As [`ArrayWriter::new`], but arrays stay the bytes, and labels the positions, that columns store.
+    /// As [`ArrayWriter::new`], but arrays and addresses stay the bytes, and labels the positions, that
+    /// columns store.
     pub fn for_storage(ty: SqlType, rows: usize) -> Self {
         match ty {
-            SqlType::Array(_) => ArrayWriter::Bytes(BinaryViewBuilder::with_capacity(rows)),
+            ty if matches!(ty, SqlType::Array(_)) || ty.is_address() => {
+                ArrayWriter::Bytes(BinaryViewBuilder::with_capacity(rows))
+            }
             SqlType::Enum(_) => ArrayWriter::Int64(Int64Builder::with_capacity(rows)),
             other => ArrayWriter::new(other, rows),
         }
@@ -391,6 +441,9 @@ impl ArrayWriter {
             (ArrayWriter::Uuid(to), ValueRef::Uuid(value)) => {
                 to.append_value(value).expect("sixteen bytes")
             }
+            (ArrayWriter::Address(to, width), ValueRef::Bytes(value)) => {
+                to.append_value(network::widened(value, *width)).expect("bytes of the width")
+            }
             (to, ValueRef::Null) => to.push_null(),
             (_, other) => {
                 return Err(SqlError::new(
@@ -417,7 +470,7 @@ impl ArrayWriter {
             ArrayWriter::Time(to) => to.append_null(),
             ArrayWriter::Timestamp(to) => to.append_null(),
             ArrayWriter::Interval(to) => to.append_null(),
-            ArrayWriter::Uuid(to) => to.append_null(),
+            ArrayWriter::Uuid(to) | ArrayWriter::Address(to, _) => to.append_null(),
             ArrayWriter::Json(to) => to.append_null(),
             ArrayWriter::Jsonb(to) => to.append_null(),
             ArrayWriter::Array(to, _) => to.append_null(),
@@ -441,7 +494,7 @@ impl ArrayWriter {
             ArrayWriter::Time(to) => Arc::new(to.finish()),
             ArrayWriter::Timestamp(to) => Arc::new(to.finish()),
             ArrayWriter::Interval(to) => Arc::new(to.finish()),
-            ArrayWriter::Uuid(to) => Arc::new(to.finish()),
+            ArrayWriter::Uuid(to) | ArrayWriter::Address(to, _) => Arc::new(to.finish()),
             ArrayWriter::Json(to) => Arc::new(to.finish()),
             ArrayWriter::Jsonb(to) => Arc::new(to.finish()),
             ArrayWriter::Enum(to) => Arc::new(to.finish()),

@@ -33,6 +33,7 @@ pub mod functions;
 pub mod integer;
 pub mod interval;
 pub mod like;
+pub mod network;
 pub mod pattern;
 pub mod spelling;
 pub mod text;

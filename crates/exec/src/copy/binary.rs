@@ -10,6 +10,7 @@ use halcyon_value::calendar::{
     DAY_US, POSTGRES_EPOCH_DAYS as EPOCH_DAYS, POSTGRES_EPOCH_US as EPOCH_US,
 };
 use halcyon_value::decimal;
+use halcyon_value::network::Network;
 
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::types::SqlType;
@@ -154,6 +155,11 @@ pub(super) fn decode(bytes: &[u8], ty: SqlType) -> Result<Value> {
             })
         }
         SqlType::Uuid => Value::Uuid(fixed(bytes).ok_or_else(bad)?),
+        SqlType::Inet | SqlType::Cidr => {
+            let is_cidr = ty == SqlType::Cidr;
+            Value::Bytes(Network::of_wire(bytes, is_cidr).ok_or_else(bad)?.encode(is_cidr))
+        }
+        SqlType::MacAddr => Value::Bytes(fixed::<6>(bytes).ok_or_else(bad)?.to_vec()),
         SqlType::Array(element) => Value::Bytes(decode_array(bytes, element.ty())?),
     })
 }
@@ -285,6 +291,9 @@ pub(super) fn encode(value: ValueRef<'_>, ty: SqlType, out: &mut Vec<u8>) {
         }
         ValueRef::Bytes(value) if let SqlType::Array(element) = ty => {
             put(&encode_array(value, element.ty()));
+        }
+        ValueRef::Bytes(value) if matches!(ty, SqlType::Inet | SqlType::Cidr) => {
+            put(&Network::decode(value).to_wire(ty == SqlType::Cidr));
         }
         ValueRef::Bytes(value) => put(value),
         ValueRef::Date(value) => put(&(value.wrapping_sub(EPOCH_DAYS)).to_be_bytes()),

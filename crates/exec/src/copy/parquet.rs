@@ -134,7 +134,7 @@ fn convert(
     let bounded = matches!(
         wanted,
         SqlType::Char(_) | SqlType::Varchar(Some(_)) | SqlType::Json | SqlType::Jsonb
-    );
+    ) || wanted.is_address();
     let alike = found.storage() == wanted.storage()
         && found.element() == wanted.element()
         && found.enumeration() == wanted.enumeration();
@@ -196,7 +196,8 @@ pub(super) fn write(mut output: CopyOut, file: File, path: &str) -> Result<u64> 
 /// The type whose values a file has as texts; `None` for others.
 fn text_of(ty: &DataType) -> Option<SqlType> {
     sql_type_of_arrow(ty).filter(|ty| {
-        matches!(ty, SqlType::Interval | SqlType::Json | SqlType::Jsonb | SqlType::Enum(_))
+        ty.is_address()
+            || matches!(ty, SqlType::Interval | SqlType::Json | SqlType::Jsonb | SqlType::Enum(_))
     })
 }
 

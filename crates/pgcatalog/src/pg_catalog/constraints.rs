@@ -82,6 +82,9 @@ fn operator_class(ty: SqlType) -> i64 {
         SqlType::Interval => 10022,
         SqlType::Uuid => 10065,
         SqlType::Jsonb => 10088,
+        SqlType::Inet => 10025,
+        SqlType::Cidr => 10024,
+        SqlType::MacAddr => 10032,
         SqlType::Array(_) => 10000,
         SqlType::Enum(_) => 10069,
     }

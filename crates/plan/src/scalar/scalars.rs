@@ -4,7 +4,7 @@ use arrow::datatypes::DataType;
 use datafusion::common::{DataFusionError, ScalarValue};
 use halcyon_sql::error::{Result, SqlError};
 use halcyon_sql::types::SqlType;
-use halcyon_sql::values::{from_scalar, sql_type_of_arrow, to_scalar};
+use halcyon_sql::values::{address_scalar, from_scalar, sql_type_of_arrow, to_scalar};
 use halcyon_store::{Interval, Value, ValueRef};
 
 /// The error of an expression that cannot be evaluated row by row.
@@ -43,7 +43,9 @@ pub(super) fn value_of(scalar: &ScalarValue) -> Option<Value> {
         ScalarValue::FixedSizeBinary(16, Some(bytes)) => {
             Value::Uuid(bytes.as_slice().try_into().ok()?)
         }
-        ScalarValue::List(_) => return from_scalar(scalar),
+        ScalarValue::List(_) | ScalarValue::FixedSizeBinary(_, Some(_)) => {
+            return from_scalar(scalar);
+        }
         ScalarValue::TimestampSecond(Some(_), _) => match sql_type_of_arrow(&scalar.data_type())? {
             SqlType::Enum(_) => return from_scalar(scalar),
             _ => return None,
@@ -79,6 +81,7 @@ pub(super) fn scalar_of(value: ValueRef<'_>, ty: &DataType) -> Result<ScalarValu
             let ty = sql_type_of_arrow(list).ok_or_else(|| not_ours(list))?;
             to_scalar(bytes, ty).cast_to(list).map_err(error_of)?
         }
+        (ValueRef::Bytes(bytes), ty @ DataType::FixedSizeBinary(_)) => address_scalar(bytes, ty),
         (ValueRef::Bytes(bytes), _) => ScalarValue::BinaryView(Some(bytes.into())),
         (ValueRef::Date(value), _) => ScalarValue::Date32(Some(value)),
         (ValueRef::Time(value), _) => ScalarValue::Time64Microsecond(Some(value)),

@@ -2,6 +2,7 @@
 
 use bytes::{BufMut, BytesMut};
 use halcyon::{Interval, ResultColumn, Shape, SqlType, TextFormat, ValueRef, arrays};
+use halcyon_value::network::{self, Network};
 
 use super::{EPOCH_DAYS, EPOCH_US, Format, numeric};
 
@@ -168,7 +169,12 @@ fn binary(out: &mut BytesMut, ty: SqlType, value: ValueRef<'_>) {
             out.put_u8(1);
             out.put_slice(text.as_bytes());
         }
+        ValueRef::Text(text) if ty.is_address() => out.put_slice(&address(text, ty)),
         ValueRef::Text(text) => put_text(out, ty, text),
+        // An element of an array, as segments have it.
+        ValueRef::Bytes(bytes) if matches!(ty, SqlType::Inet | SqlType::Cidr) => {
+            out.put_slice(&Network::decode(bytes).to_wire(ty == SqlType::Cidr));
+        }
         ValueRef::Bytes(bytes) => out.put_slice(bytes),
         ValueRef::Date(days) => out.put_i32(days.saturating_sub(EPOCH_DAYS)),
         ValueRef::Time(us) => out.put_i64(us),
@@ -181,6 +187,16 @@ fn binary(out: &mut BytesMut, ty: SqlType, value: ValueRef<'_>) {
             out.put_i32(months);
         }
         ValueRef::Uuid(bytes) => out.put_slice(&bytes),
+    }
+}
+
+/// The bytes of an address that its type has written.
+fn address(text: &str, ty: SqlType) -> Vec<u8> {
+    let is_ours = "a text that the type has written";
+    match ty {
+        SqlType::Inet => network::parse_inet(text).expect(is_ours).to_wire(false),
+        SqlType::Cidr => network::parse_cidr(text).expect(is_ours).to_wire(true),
+        _ => network::parse_macaddr(text).expect(is_ours).to_vec(),
     }
 }
 

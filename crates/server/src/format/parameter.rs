@@ -8,6 +8,7 @@
 use bytes::{Buf, Bytes};
 use halcyon::{Interval, SqlError, SqlState, SqlType, TextFormat, Value, arrays};
 use halcyon_value::calendar::DAY_US;
+use halcyon_value::network::{Network, write_macaddr};
 
 use super::{EPOCH_DAYS, EPOCH_US, Format, numeric};
 
@@ -27,6 +28,9 @@ pub fn type_of(oid: u32) -> Option<SqlType> {
         19 | 25 | 1042 | 1043 | 2275 => SqlType::Text,
         114 => SqlType::Json,
         3802 => SqlType::Jsonb,
+        869 => SqlType::Inet,
+        650 => SqlType::Cidr,
+        829 => SqlType::MacAddr,
         1082 => SqlType::Date,
         1083 => SqlType::Time,
         1114 => SqlType::Timestamp,
@@ -200,6 +204,18 @@ fn binary(bytes: &[u8], ty: SqlType) -> Result<Value, SqlError> {
             Value::Interval(Interval { nanos, days: bytes.get_i32(), months: bytes.get_i32() })
         }
         SqlType::Uuid => Value::Uuid(fixed(bytes)?),
+        SqlType::Inet | SqlType::Cidr => {
+            let is_cidr = ty == SqlType::Cidr;
+            let network = Network::of_wire(bytes, is_cidr).ok_or_else(malformed)?;
+            let mut text = String::new();
+            network.write(true, &mut text);
+            Value::Text(text)
+        }
+        SqlType::MacAddr => {
+            let mut text = String::new();
+            write_macaddr(&fixed::<6>(bytes)?, &mut text);
+            Value::Text(text)
+        }
         SqlType::Array(_) => return Err(SqlError::unsupported("an array of several dimensions")),
     })
 }

@@ -18,6 +18,7 @@ use halcyon_json::{Kind, Node};
 use halcyon_store::{Value, ValueRef};
 use halcyon_value::cast::{MomentType, NumberType};
 use halcyon_value::integer::Width;
+use halcyon_value::network::{self, Network};
 use halcyon_value::{array, datetime, decimal, float, integer, interval, spelling, text};
 
 /// Keeps the strings that conversions make; the same kind that expressions use.
@@ -36,6 +37,7 @@ pub fn parse<'a>(
     zone: &TimeZone,
     arena: &'a Arena,
 ) -> Result<ValueRef<'a>> {
+    let bytes = |bytes: Vec<u8>| ValueRef::Bytes(arena.alloc_slice_copy(&bytes));
     Ok(match ty {
         SqlType::Boolean => ValueRef::Bool(spelling::parse_bool(text)?),
         SqlType::SmallInt => Width::SmallInt.value(integer::parse(text, Width::SmallInt)?)?,
@@ -72,6 +74,9 @@ pub fn parse<'a>(
             ValueRef::Bytes(arena.alloc_slice_copy(&arrays::encode(text, element, zone)?))
         }
         SqlType::Enum(id) => ValueRef::Int64(id.definition().position(text)?),
+        SqlType::Inet => bytes(network::parse_inet(text)?.encode(false)),
+        SqlType::Cidr => bytes(network::parse_cidr(text)?.encode(true)),
+        SqlType::MacAddr => bytes(network::parse_macaddr(text)?.to_vec()),
     })
 }
 
@@ -107,6 +112,10 @@ pub fn write(value: ValueRef<'_>, ty: SqlType, zone: &TimeZone, out: &mut String
         (ValueRef::Bytes(value), SqlType::Array(element)) => {
             return arrays::write(value, element, zone, out);
         }
+        (ValueRef::Bytes(value), SqlType::Inet | SqlType::Cidr) => {
+            return Network::decode(value).write(ty == SqlType::Cidr, out);
+        }
+        (ValueRef::Bytes(value), SqlType::MacAddr) => return network::write_macaddr(value, out),
         (ValueRef::Bytes(value), _) => return spelling::write_bytes(value, out),
         (ValueRef::Date(value), _) => return datetime::write_date(value, out),
         (ValueRef::Time(value), _) => return datetime::write_time(value, out),
@@ -139,6 +148,7 @@ pub fn assignable(from: SqlType, to: SqlType) -> bool {
         (TimestampTz, Date | Time | Timestamp) => true,
         (Time, Interval) | (Interval, Time) => true,
         (Json, Jsonb) | (Jsonb, Json) => true,
+        (Inet, Cidr) | (Cidr, Inet) => true,
         (Array(from), Array(to)) => assignable(from.ty(), to.ty()),
         (from, to) => from.arrow() == to.arrow(),
     }
@@ -260,10 +270,23 @@ fn convert<'a>(
         (value, to) if is_text(to) => {
             let text = match value {
                 ValueRef::Bool(value) => value.to_string(),
+                // A cast tells the length of the network, as does `text`; the type's own output need not.
+                ValueRef::Bytes(value) if from == SqlType::Inet => {
+                    let mut text = String::new();
+                    Network::decode(value).write(true, &mut text);
+                    text
+                }
                 value => to_text(value, from, zone),
             };
             let text = if explicit { cut_text(&text, to) } else { fit_text(&text, to)? };
             ValueRef::Text(arena.alloc_str(text))
+        }
+        (ValueRef::Bytes(value), SqlType::Cidr) if from == SqlType::Inet => {
+            let network = Network::decode(value).network();
+            ValueRef::Bytes(arena.alloc_slice_copy(&network.encode(true)))
+        }
+        (ValueRef::Bytes(value), SqlType::Inet) if from == SqlType::Cidr => {
+            ValueRef::Bytes(arena.alloc_slice_copy(&Network::decode(value).encode(false)))
         }
         (ValueRef::Text(text), to) if explicit => parse(text, to, zone, arena)?,
         (value, to) if is_number(from) && is_number(to) => {

@@ -35,6 +35,7 @@ use crate::identifier::{fold, last};
 /// - The options of an identity come in the order in which the SQL parser knows them.
 /// - `ALTER TABLE … COLLATE "C"`, or another collation by bytes, says what holds anyway.
 /// - `TABLESPACE pg_default` names the only one.
+/// - `inet '10.0.0.1'` is `'10.0.0.1'::inet`, and so for every type that the SQL parser has no word for.
 /// - `TABLE t`, where a query may stand, is `SELECT * FROM t`.
 /// - In MERGE, `DO NOTHING`, `INSERT DEFAULT VALUES` and `OVERRIDING … VALUE` are columns that no table
 ///   has: see [`MERGE_NOTHING`], [`MERGE_DEFAULTS`], [`Overriding::of_word`].
@@ -64,6 +65,11 @@ pub(super) fn known_to_the_parser(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSp
         edits.push((words[1], words[1], "(ANALYZE FALSE) (".to_owned()));
     }
     let of_transaction = begins(&tokens, &["BEGIN", "START", "SET"]);
+    let takes_constants = begins(
+        &tokens,
+        &["SELECT", "WITH", "VALUES", "INSERT", "UPDATE", "DELETE", "MERGE", "CREATE", "ALTER", "EXPLAIN"],
+    ) || opens_query(&tokens, &words);
+    let of_role = ["ROLE", "USER", "GROUP", "DATABASE"].iter().any(|word| is(&tokens, 1, word));
     let mut queries = Vec::new();
     let mut overriding = None;
     for at in 0..words.len() {
@@ -107,6 +113,17 @@ pub(super) fn known_to_the_parser(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSp
                     && is(&tokens, at - 3, "TRIM") =>
             {
                 edits.push((words[at], words[at], "' ' FROM".to_owned()));
+            }
+            // `inet '10.0.0.1'`: PostgreSQL takes a constant of any type so, the SQL parser of a few.
+            Keyword::NoKeyword
+                if takes_constants
+                    && !of_role
+                    && let Some(next) = words.get(at + 1)
+                    && let Token::SingleQuotedString(text) = &tokens[*next].token
+                    && !names_part(&tokens, &words, at) =>
+            {
+                let text = Token::SingleQuotedString(text.clone());
+                edits.push((words[at], words[at + 1], format!("{text}::{word}")));
             }
             _ if is(&tokens, at, "ONLY") && is_only(&tokens, &words, at) => silent.push(at),
             _ if is(&tokens, at, "OPERATOR") && compares_with_array(&tokens, &words, at) => {
@@ -241,6 +258,17 @@ pub(super) fn known_to_the_parser(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSp
         put(insert, "OVERWRITE");
     }
     tokens
+}
+
+/// Whether the statement begins with a bracket, as a query may.
+fn opens_query(tokens: &[TokenWithSpan], words: &[usize]) -> bool {
+    words.first().is_some_and(|at| tokens[*at].token == Token::LParen)
+}
+
+/// Whether the word at `words[at]` ends a name of several parts, or is one of a list or of an alias.
+fn names_part(tokens: &[TokenWithSpan], words: &[usize], at: usize) -> bool {
+    let before = at.checked_sub(1).map(|before| &tokens[words[before]].token);
+    before.is_some_and(|before| *before == Token::Period || is_word(before, "AS"))
 }
 
 /// The column that an UPDATE or INSERT of MERGE names which stands for DO NOTHING.

@@ -355,6 +355,8 @@ fn quoted(text: &str, ty: SqlType) -> Option<Ir> {
         | SqlType::Date
         | SqlType::Time
         | SqlType::Timestamp
+        | SqlType::Inet
+        | SqlType::MacAddr
         | SqlType::Uuid => coerce::parse_owned(text, ty, &TimeZone::UTC).ok()?,
         _ => return None,
     };

@@ -204,6 +204,7 @@ pub fn storage_type(ty: &DataType) -> Option<Type> {
         DataType::Timestamp(TimeUnit::Microsecond, Some(_)) => Type::TimestampTz,
         DataType::Interval(IntervalUnit::MonthDayNano) => Type::Interval,
         DataType::FixedSizeBinary(16) => Type::Uuid,
+        DataType::FixedSizeBinary(_) => sql_type_of_arrow(ty)?.storage(),
         // The bytes of arrays, the positions of labels.
         DataType::List(_) | DataType::Timestamp(TimeUnit::Second, Some(_)) => {
             let ty = sql_type_of_arrow(ty)?;
