@@ -20,6 +20,7 @@ mod alter;
 mod alter_identity;
 mod comment;
 mod constraint;
+mod extension;
 pub mod export;
 mod identity;
 mod identity_name;
@@ -109,6 +110,8 @@ pub fn bind(statement: &Statement) -> Option<(Ddl, &'static str)> {
         Statement::Grant(_) => "GRANT",
         Statement::Revoke(revoke) if revoke.objects.is_none() => "REVOKE ROLE",
         Statement::Revoke(_) => "REVOKE",
+        Statement::CreateExtension(_) => "CREATE EXTENSION",
+        Statement::DropExtension(_) => "DROP EXTENSION",
         _ => return None,
     };
     Some((Ddl::Sql(Box::new(statement.clone())), tag))
@@ -165,6 +168,12 @@ impl Ddl {
             }
             Statement::Grant(grant) => role::grant(cx, grant).map(plain),
             Statement::Revoke(revoke) => role::revoke(cx, revoke).map(plain),
+            Statement::CreateExtension(create) => {
+                extension::create(cx, create).map(|()| plain("CREATE EXTENSION"))
+            }
+            Statement::DropExtension(drop) => {
+                extension::drop(cx, drop).map(|()| plain("DROP EXTENSION"))
+            }
             other => Err(SqlError::unsupported(first_words(other))),
         }
     }

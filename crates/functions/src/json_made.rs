@@ -77,6 +77,59 @@ pub(super) const ROWS: &[Row] = &[
     .of_null()
     .optional(1)
     .repeated(),
+    Row::new("jsonb_build_object\u{1}absent", OBJECT, EACH, Gives::Jsonb, |args| {
+        let mut pairs = Vec::new();
+        for at in even(args, "jsonb_build_object")? {
+            if args.is_null(at) {
+                return Err(null_key());
+            }
+            if !args.is_null(at + 1) {
+                pairs.push((key_text(&args.values[at])?, args.as_tree(at + 1)?));
+            }
+        }
+        Ok(jsonb(&Tree::object(pairs)))
+    })
+    .of_null()
+    .optional(1)
+    .repeated(),
+    Row::new("json_build_object\u{1}absent", OBJECT, EACH, Gives::Json, |args| {
+        let mut out = String::from("{");
+        for at in even(args, "json_build_object")? {
+            if args.is_null(at) {
+                return Err(null_key());
+            }
+            if args.is_null(at + 1) {
+                continue;
+            }
+            if out.len() > 1 {
+                out.push_str(", ");
+            }
+            quoted(&key_text(&args.values[at])?, &mut out);
+            out.push_str(" : ");
+            write_scalar(&args.values[at + 1], &mut out)?;
+        }
+        out.push('}');
+        Ok(json(out))
+    })
+    .of_null()
+    .optional(1)
+    .repeated(),
+    Row::new("jsonb_build_array\u{1}absent", ARRAY, EACH, Gives::Jsonb, |args| {
+        let there = (0..args.values.len()).filter(|at| !args.is_null(*at));
+        let elements = there.map(|at| args.as_tree(at));
+        Ok(jsonb(&Tree::Array(elements.collect::<Result<_>>()?)))
+    })
+    .of_null()
+    .optional(1)
+    .repeated(),
+    Row::new("json_build_array\u{1}absent", ARRAY, EACH, Gives::Json, |args| {
+        let there = (0..args.values.len()).filter(|at| !args.is_null(*at));
+        let elements = there.map(|at| args.as_json(at));
+        Ok(json(format!("[{}]", elements.collect::<Result<Vec<_>>>()?.join(", "))))
+    })
+    .of_null()
+    .optional(1)
+    .repeated(),
     Row::new("jsonb_object", OF_TEXTS, &[Kind::Path, Kind::Path], Gives::Jsonb, |args| {
         let value = |value: Option<String>| value.map_or(Tree::Null, Tree::String);
         let pairs = pairs_of_texts(args)?.into_iter().map(|(key, own)| (key, value(own)));
@@ -246,6 +299,11 @@ pub(super) const ROWS: &[Row] = &[
         Ok(jsonb(&Tree::object(pairs.collect())))
     }),
 ];
+
+/// 22004: a key of an object is NULL.
+fn null_key() -> SqlError {
+    error(SqlState::NULL_VALUE_NOT_ALLOWED, "null value not allowed for object key")
+}
 
 /// The places of keys among keys and values in turn. Errors: 22023 for an odd number.
 fn even(args: &Arguments<'_>, function: &str) -> Result<impl Iterator<Item = usize>> {

@@ -22,6 +22,7 @@ mod json_made;
 mod json_parts;
 mod network;
 mod parse_ident;
+mod pgcrypto;
 mod quote;
 mod regex;
 mod regexp_count;
@@ -420,6 +421,7 @@ static TABLES: &[&[Row]] = &[
     json_parts::ROWS,
     json_made::ROWS,
     network::ROWS,
+    pgcrypto::ROWS,
 ];
 
 /// Stands in the names of functions that statements are rewritten to and no text names.

@@ -357,8 +357,9 @@ fn function_of_documents(
         Op::Question => "?",
         Op::QuestionPipe => "?|",
         Op::QuestionAnd => "?&",
-        Op::AtQuestion => "@?",
-        Op::AtAt => "@@",
+        Op::AtQuestion | Op::AtAt => {
+            return Err(external(SqlError::unsupported(format!("{op} with a path of JSON"))));
+        }
         Op::AtArrow if are_documents => "@>",
         Op::ArrowAt if are_documents => "<@",
         Op::StringConcat if are_documents => "||",

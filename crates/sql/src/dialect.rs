@@ -73,6 +73,9 @@ impl VisitorMut for Rewrite {
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
         self.level += 1;
+        if let Err(error) = crate::row_bounds::settle(query) {
+            return ControlFlow::Break(error);
+        }
         if self.level == 1 {
             separate_order_names(query);
         } else {
@@ -126,6 +129,7 @@ impl VisitorMut for Rewrite {
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
+        crate::symmetric::settle(expr);
         match array_syntax::before_its_parts(expr) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(error),
@@ -212,7 +216,7 @@ fn separate_order_names(query: &mut Query) {
 
 /// FETCH FIRST becomes LIMIT; row locks are the engine's business and are dropped here.
 ///
-/// Errors: those of [`crate::locking::settle`]; 0A000 for FETCH … WITH TIES.
+/// Errors: those of [`crate::locking::settle`].
 fn clauses(query: &mut Query) -> Result<()> {
     let mut entries = query.with.iter().flat_map(|with| &with.cte_tables);
     let writes = |body: &SetExpr| {
@@ -224,9 +228,6 @@ fn clauses(query: &mut Query) -> Result<()> {
     }
     crate::locking::settle(query)?;
     if let Some(fetch) = query.fetch.take() {
-        if fetch.with_ties || fetch.percent {
-            return Err(SqlError::unsupported("FETCH … WITH TIES or PERCENT"));
-        }
         let count = fetch.quantity.unwrap_or_else(|| number("1"));
         match &mut query.limit_clause {
             Some(LimitClause::LimitOffset { limit, .. }) => *limit = Some(count),
@@ -812,7 +813,10 @@ fn operator(expr: &mut Expr) -> Result<()> {
             Expr::AllOp { left, compare_op, right }
         }
         Expr::BinaryOp { left, op, right } => binary_operator(*left, op, *right)?,
-        Expr::Function(function) => renamed(function),
+        Expr::Function(function) => match crate::standard_json::constructor(&function) {
+            Some(made) => made,
+            None => renamed(function),
+        },
         Expr::IsNull(inner) => each_field(*inner, Expr::IsNull),
         Expr::IsNotNull(inner) => each_field(*inner, Expr::IsNotNull),
         Expr::Value(value) => constant(value),
@@ -939,7 +943,7 @@ fn renamed(mut function: Function) -> Expr {
             let operand = |expr: Option<Expr>| nested(expr.unwrap_or_else(null));
             nested(binary(operand(a), BinaryOperator::Modulo, operand(b)))
         }
-        (Some("gen_random_uuid"), 0) => cast(call("uuid", Vec::new()), DataType::Uuid),
+        (Some("gen_random_uuid" | "uuid_generate_v4"), 0) => cast(call("uuid", Vec::new()), DataType::Uuid),
         (Some("date_part"), 2) => part_of_moment(function),
         // In FROM a function is no expression, so this is one of a list that it makes rows of.
         (Some("generate_series"), 2 | 3) => call("unnest", vec![Expr::Function(function)]),

@@ -5,6 +5,12 @@ use datafusion::sql::sqlparser::ast::{Expr, GroupByExpr, Select, SelectItem, Val
 /// Drops what GROUP BY names again, in the same words or by the item's place in the list.
 pub(crate) fn name_each_once(select: &mut Select) {
     let GroupByExpr::Expressions(exprs, modifiers) = &mut select.group_by else { return };
+    // `GROUP BY ()` is one group of all rows; beside other expressions it says nothing.
+    let is_empty = |expr: &Expr| matches!(expr, Expr::Tuple(parts) if parts.is_empty());
+    if exprs.iter().all(is_empty) && !exprs.is_empty() {
+        *exprs = vec![Expr::GroupingSets(vec![Vec::new()])];
+    }
+    exprs.retain(|expr| !is_empty(expr));
     if exprs.len() < 2 || !modifiers.is_empty() {
         return;
     }

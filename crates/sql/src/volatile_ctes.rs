@@ -14,7 +14,7 @@ use crate::identifier::fold;
 
 /// Functions that give another value each time.
 const VOLATILE: &[&str] =
-    &["nextval", "setval", "random", "gen_random_uuid", "uuid", "clock_timestamp"];
+    &["nextval", "setval", "random", "gen_random_uuid", "uuid_generate_v4", "uuid", "clock_timestamp"];
 
 /// Whether each entry of a WITH must run once, because it is volatile and named more than once. `rest` is
 /// called with visitors, and shows them the statement behind the WITH.

@@ -472,7 +472,8 @@ fn bind_do_update(
     // A bare name means the table's column, although both have it.
     let own = |expr: &Expr| super::qualify(expr, table, alias);
     let (mut columns, mut cells) = (Vec::new(), Vec::new());
-    for (column, expr) in assignments(table, &update.assignments)? {
+    for (column, expr) in &assignments(table, &update.assignments)? {
+        let column = *column;
         super::update::refuse_generated(table, column, expr)?;
         if columns.contains(&column) {
             return Err(super::assigned_twice(table, column));

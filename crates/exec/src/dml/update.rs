@@ -59,7 +59,9 @@ pub(super) fn bind(
     };
     let (mut columns, mut cells) = (Vec::new(), Vec::new());
     let mut values = Vec::new();
-    for (column, expr) in assignments(&table, &update.assignments)? {
+    let assigned = assignments(&table, &update.assignments)?;
+    for (column, expr) in &assigned {
+        let (column, expr) = (*column, expr.as_ref());
         if columns.contains(&column) {
             return Err(super::assigned_twice(&table, column));
         }

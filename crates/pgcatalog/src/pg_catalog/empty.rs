@@ -83,11 +83,6 @@ pub(crate) const TABLES: &[Def] = &[
         ("oid", Oid), ("evtname", Name), ("evtevent", Name), ("evtowner", Oid),
         ("evtfoid", Oid), ("evtenabled", Char), ("evttags", Texts),
     ]),
-    Def::empty("pg_extension", &[
-        ("oid", Oid), ("extname", Name), ("extowner", Oid), ("extnamespace", Oid),
-        ("extrelocatable", Bool), ("extversion", Text), ("extconfig", Oids),
-        ("extcondition", Texts),
-    ]),
     Def::empty("pg_partitioned_table", &[
         ("partrelid", Oid), ("partstrat", Char), ("partnatts", Int2), ("partdefid", Oid),
         ("partattrs", Int2Vector), ("partclass", Oids), ("partcollation", Oids),
@@ -129,15 +124,6 @@ pub(crate) const TABLES: &[Def] = &[
         ("schemaname", Name), ("tablename", Name), ("policyname", Name),
         ("permissive", Text), ("roles", Texts), ("cmd", Text), ("qual", Text),
         ("with_check", Text),
-    ]),
-    Def::empty("pg_available_extensions", &[
-        ("name", Name), ("default_version", Text), ("installed_version", Text),
-        ("comment", Text),
-    ]),
-    Def::empty("pg_available_extension_versions", &[
-        ("name", Name), ("version", Text), ("installed", Bool), ("superuser", Bool),
-        ("trusted", Bool), ("relocatable", Bool), ("schema", Name), ("requires", Texts),
-        ("comment", Text),
     ]),
     Def::empty("pg_prepared_xacts", &[
         ("transaction", Int8), ("gid", Text), ("prepared", Time), ("owner", Name),

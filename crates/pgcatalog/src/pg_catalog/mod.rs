@@ -7,6 +7,7 @@ mod descriptions;
 // Lists of columns, several to a line.
 #[rustfmt::skip]
 mod empty;
+mod extensions;
 mod reads;
 mod relations;
 mod roles;
@@ -18,7 +19,7 @@ use super::table::Def;
 pub(crate) use constraints::unique_index;
 
 /// The tables by topic.
-pub(crate) fn tables() -> [&'static [Def]; 9] {
+pub(crate) fn tables() -> [&'static [Def]; 10] {
     [
         relations::TABLES,
         attributes::TABLES,
@@ -28,6 +29,7 @@ pub(crate) fn tables() -> [&'static [Def]; 9] {
         activity::TABLES,
         types::TABLES,
         zones::TABLES,
+        extensions::TABLES,
         empty::TABLES,
     ]
 }

@@ -1,6 +1,6 @@
 //! Time zones: fixed offsets and names of the tz database.
 
-use chrono::{NaiveDateTime, Offset, TimeZone as _};
+use chrono::{Datelike, NaiveDate, NaiveDateTime, Offset, TimeZone as _};
 use halcyon_value::calendar::DAY_US;
 use halcyon_value::cast::to_local;
 use halcyon_value::datetime::{Zone, parse_zone};
@@ -129,9 +129,27 @@ impl Zone for TimeZone {
     }
 }
 
+/// A moment as the table of zones knows it: from [`TABLE_END`] on, where the table ends and the last rule of each
+/// zone goes on, the same moment of a year before that has the same days.
 fn naive(us: i64) -> Option<NaiveDateTime> {
-    chrono::DateTime::from_timestamp_micros(us).map(|moment| moment.naive_utc())
+    let moment = chrono::DateTime::from_timestamp_micros(us)?.naive_utc();
+    if moment.year() < TABLE_END {
+        return Some(moment);
+    }
+    let kind = |year: i32| {
+        let first = NaiveDate::from_ymd_opt(year, 1, 1)?;
+        Some((first.weekday(), first.leap_year()))
+    };
+    let own = kind(moment.year())?;
+    let alike = (TABLE_END - CALENDAR_YEARS..TABLE_END).find(|year| kind(*year) == Some(own));
+    moment.with_year(alike.expect("28 years have all kinds"))
 }
+
+/// The first year that the table of zones does not know.
+const TABLE_END: i32 = 2100;
+
+/// In how many years in a row, without a century's end among them, every kind of year comes.
+const CALENDAR_YEARS: i32 = 28;
 
 #[cfg(test)]
 mod tests {
@@ -150,6 +168,23 @@ mod tests {
             let error = TimeZone::parse(bad).unwrap_err();
             assert_eq!(error.state(), SqlState::INVALID_PARAMETER_VALUE, "{bad:?}");
         }
+    }
+
+    #[test]
+    fn summers_go_on_where_the_table_of_zones_ends() {
+        let chicago = TimeZone::parse("America/Chicago").expect("a zone");
+        for year in [2099, 2100, 2295, 2400, 9999, 262_000] {
+            for (month, hours) in [(1, -6), (7, -5), (12, -6)] {
+                let noon = NaiveDate::from_ymd_opt(year, month, 5).expect("a date");
+                let noon = noon.and_hms_opt(12, 0, 0).expect("noon").and_utc().timestamp_micros();
+                assert_eq!(chicago.offset_at(noon), hours * 3600, "{year}-{month}");
+                assert_eq!(chicago.to_utc(noon), Some(noon - i64::from(hours) * 3_600_000_000));
+                assert_eq!(chicago.is_summer_at(noon), month == 7);
+            }
+        }
+        let leap_day = NaiveDate::from_ymd_opt(2104, 2, 29).expect("a leap year");
+        let leap_day = leap_day.and_hms_opt(0, 0, 0).expect("midnight").and_utc();
+        assert_eq!(chicago.offset_at(leap_day.timestamp_micros()), -6 * 3600);
     }
 
     #[test]

@@ -35,6 +35,7 @@ use crate::identifier::{fold, last};
 /// - The options of an identity come in the order in which the SQL parser knows them.
 /// - `ALTER TABLE … COLLATE "C"`, or another collation by bytes, says what holds anyway.
 /// - `TABLESPACE pg_default` names the only one.
+/// - `BETWEEN SYMMETRIC a AND b` is `BETWEEN "…" + a AND b`: see [`SYMMETRIC`].
 /// - `inet '10.0.0.1'` is `'10.0.0.1'::inet`, and so for every type that the SQL parser has no word for.
 /// - `TABLE t`, where a query may stand, is `SELECT * FROM t`.
 /// - In MERGE, `DO NOTHING`, `INSERT DEFAULT VALUES` and `OVERRIDING … VALUE` are columns that no table
@@ -113,6 +114,10 @@ pub(super) fn known_to_the_parser(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSp
                     && is(&tokens, at - 3, "TRIM") =>
             {
                 edits.push((words[at], words[at], "' ' FROM".to_owned()));
+            }
+            Keyword::BETWEEN if is(&tokens, at + 1, "ASYMMETRIC") => silent.push(at + 1),
+            Keyword::BETWEEN if is(&tokens, at + 1, "SYMMETRIC") => {
+                edits.push((words[at + 1], words[at + 1], format!("\"{SYMMETRIC}\" +")));
             }
             // `inet '10.0.0.1'`: PostgreSQL takes a constant of any type so, the SQL parser of a few.
             Keyword::NoKeyword
@@ -270,6 +275,9 @@ fn names_part(tokens: &[TokenWithSpan], words: &[usize], at: usize) -> bool {
     let before = at.checked_sub(1).map(|before| &tokens[words[before]].token);
     before.is_some_and(|before| *before == Token::Period || is_word(before, "AS"))
 }
+
+/// The name to which the lower bound of BETWEEN SYMMETRIC is added.
+pub const SYMMETRIC: &str = "\u{1}symmetric";
 
 /// The column that an UPDATE or INSERT of MERGE names which stands for DO NOTHING.
 pub const MERGE_NOTHING: &str = "\u{1}nothing";

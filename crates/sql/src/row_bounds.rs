@@ -1,0 +1,161 @@
+//! Bounds of a query's rows that DataFusion has not: `FETCH … WITH TIES`, and LIMIT and OFFSET by a subquery.
+//!
+//! Both count rows in the query's order, so the SELECT keeps the rows whose number, or whose rank, is within the
+//! bounds: `ORDER BY a FETCH FIRST n ROWS WITH TIES` is `QUALIFY rank() OVER (ORDER BY a) <= n … ORDER BY a`.
+
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, GroupByExpr, Ident, LimitClause, OrderByExpr, OrderByKind, Query, Select,
+    SelectItem, SetExpr, Value, Visit, Visitor, WindowFrame, WindowFrameBound, WindowFrameUnits,
+    WindowSpec, WindowType,
+};
+use std::ops::ControlFlow;
+
+use crate::error::{Result, SqlError, SqlState};
+use crate::identifier::fold;
+use crate::made::{call, number};
+
+/// Brings such bounds of a query to conditions of its SELECT.
+///
+/// Errors: 0A000 for a query that is no plain SELECT, and for PERCENT; 42601 for ties without an order.
+pub(crate) fn settle(query: &mut Query) -> Result<()> {
+    let has_ties = match &query.fetch {
+        Some(fetch) if fetch.percent => return Err(SqlError::unsupported("FETCH … PERCENT")),
+        Some(fetch) => fetch.with_ties,
+        None => false,
+    };
+    let (limit, offset) = match &query.limit_clause {
+        Some(LimitClause::LimitOffset { limit, offset, limit_by }) if limit_by.is_empty() => {
+            (limit.as_ref(), offset.as_ref().map(|offset| &offset.value))
+        }
+        _ => (None, None),
+    };
+    if !has_ties && !limit.is_some_and(reads_rows) && !offset.is_some_and(reads_rows) {
+        return Ok(());
+    }
+    let (limit, offset) = (limit.cloned(), offset.cloned());
+    let order = match query.order_by.as_ref().map(|by| &by.kind) {
+        Some(OrderByKind::Expressions(order)) => order.clone(),
+        Some(_) => return Err(SqlError::unsupported("ORDER BY ALL with such bounds")),
+        None if has_ties => {
+            let message = "WITH TIES cannot be specified without ORDER BY clause";
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+        }
+        None => Vec::new(),
+    };
+    let SetExpr::Select(select) = query.body.as_mut() else {
+        return Err(SqlError::unsupported("such a bound of UNION, VALUES and their kin")
+            .hint("Put the query into FROM of another one."));
+    };
+    if select.distinct.is_some() {
+        return Err(SqlError::unsupported("such a bound beside DISTINCT")
+            .hint("Put the query into FROM of another one."));
+    }
+    let order = order.into_iter().map(|by| named(by, select)).collect::<Result<Vec<_>>>()?;
+    let none = || number("0");
+    let first = offset.clone().map(|offset| call("coalesce", vec![offset, none()]));
+    let mut conditions = Vec::new();
+    if has_ties {
+        let count = query.fetch.take().and_then(|fetch| fetch.quantity);
+        let count = count.unwrap_or_else(|| number("1"));
+        let last = match &first {
+            Some(first) => binary(first.clone(), BinaryOperator::Plus, Expr::Nested(count.into())),
+            None => count,
+        };
+        conditions.push(at_most(counted("rank", &order), last));
+    } else if let Some(limit) = limit {
+        let last = match &first {
+            Some(first) => binary(first.clone(), BinaryOperator::Plus, Expr::Nested(limit.into())),
+            None => limit,
+        };
+        // NULL is no bound.
+        let all = number("9223372036854775807");
+        conditions.push(at_most(counted("row_number", &order), call("coalesce", vec![last, all])));
+    }
+    if let Some(first) = first {
+        conditions.push(binary(counted("row_number", &order), BinaryOperator::Gt, first));
+    }
+    query.limit_clause = None;
+    for condition in conditions.into_iter().chain(select.qualify.take()).collect::<Vec<_>>() {
+        select.qualify = Some(match select.qualify.take() {
+            Some(other) => binary(other, BinaryOperator::And, condition),
+            None => condition,
+        });
+    }
+    Ok(())
+}
+
+/// Whether a bound is known only when tables have been read.
+fn reads_rows(bound: &Expr) -> bool {
+    struct Tables;
+    impl Visitor for Tables {
+        type Break = ();
+
+        fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<()> {
+            let is_plain = select.from.is_empty()
+                && select.selection.is_none()
+                && matches!(&select.group_by, GroupByExpr::Expressions(exprs, _) if exprs.is_empty());
+            if is_plain { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        }
+    }
+    bound.visit(&mut Tables).is_break()
+}
+
+/// What an item of ORDER BY means within the SELECT: an output's name or number stands for its expression.
+fn named(by: OrderByExpr, select: &Select) -> Result<OrderByExpr> {
+    let items = &select.projection;
+    let of_item = |item: &SelectItem| match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr.clone()),
+        _ => None,
+    };
+    let meant = match &by.expr {
+        Expr::Value(value) if let Value::Number(digits, _) = &value.value => {
+            let at = digits.parse::<usize>().ok().and_then(|at| at.checked_sub(1));
+            let before = at.and_then(|at| items.get(..=at)).unwrap_or_default();
+            let stars = before.iter().any(|item| of_item(item).is_none());
+            if stars {
+                return Err(SqlError::unsupported("a number in ORDER BY behind * with such bounds")
+                    .hint("Name the column."));
+            }
+            before.last().and_then(of_item)
+        }
+        Expr::Identifier(name) => items.iter().find_map(|item| match item {
+            SelectItem::ExprWithAlias { expr, alias } if is_same(alias, name) => Some(expr.clone()),
+            _ => None,
+        }),
+        _ => None,
+    };
+    Ok(match meant {
+        Some(expr) => OrderByExpr { expr, ..by },
+        None => by,
+    })
+}
+
+fn is_same(one: &Ident, other: &Ident) -> bool {
+    fold(one) == fold(other)
+}
+
+fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
+    Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
+}
+
+fn at_most(count: Expr, last: Expr) -> Expr {
+    binary(count, BinaryOperator::LtEq, last)
+}
+
+/// A window function that counts rows in an order.
+fn counted(function: &str, order: &[OrderByExpr]) -> Expr {
+    let Expr::Function(mut function) = call(function, Vec::new()) else {
+        unreachable!("a call is one")
+    };
+    function.over = Some(WindowType::WindowSpec(WindowSpec {
+        window_name: None,
+        partition_by: Vec::new(),
+        order_by: order.to_vec(),
+        window_frame: Some(WindowFrame {
+            units: WindowFrameUnits::Rows,
+            start_bound: WindowFrameBound::Preceding(None),
+            end_bound: Some(WindowFrameBound::CurrentRow),
+        }),
+    }));
+    Expr::Function(function)
+}
