@@ -815,7 +815,10 @@ fn operator(expr: &mut Expr) -> Result<()> {
         Expr::BinaryOp { left, op, right } => binary_operator(*left, op, *right)?,
         Expr::Function(function) => match crate::standard_json::constructor(&function) {
             Some(made) => made,
-            None => renamed(function),
+            None => match crate::hypothetical::place(&function)? {
+                Some(place) => place,
+                None => renamed(function),
+            },
         },
         Expr::IsNull(inner) => each_field(*inner, Expr::IsNull),
         Expr::IsNotNull(inner) => each_field(*inner, Expr::IsNotNull),

@@ -19,6 +19,7 @@ pub mod error;
 pub mod extensions;
 pub mod function_tables;
 mod groupings;
+mod hypothetical;
 pub mod identifier;
 pub mod inference;
 pub mod locking;

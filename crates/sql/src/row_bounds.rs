@@ -4,7 +4,7 @@
 //! bounds: `ORDER BY a FETCH FIRST n ROWS WITH TIES` is `QUALIFY rank() OVER (ORDER BY a) <= n … ORDER BY a`.
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, GroupByExpr, Ident, LimitClause, OrderByExpr, OrderByKind, Query, Select,
+    BinaryOperator, Expr, Fetch, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, LimitClause, OrderByExpr, OrderByKind, Query, Select,
     SelectItem, SetExpr, Value, Visit, Visitor, WindowFrame, WindowFrameBound, WindowFrameUnits,
     WindowSpec, WindowType,
 };
@@ -13,11 +13,18 @@ use std::ops::ControlFlow;
 use crate::error::{Result, SqlError, SqlState};
 use crate::identifier::fold;
 use crate::made::{call, number};
+use crate::syntax::TIES;
 
 /// Brings such bounds of a query to conditions of its SELECT.
 ///
 /// Errors: 0A000 for a query that is no plain SELECT, and for PERCENT; 42601 for ties without an order.
 pub(crate) fn settle(query: &mut Query) -> Result<()> {
+    if let Some(LimitClause::LimitOffset { limit, .. }) = &mut query.limit_clause
+        && let Some(count) = limit.as_mut().and_then(count_with_ties)
+    {
+        *limit = None;
+        query.fetch = Some(Fetch { with_ties: true, percent: false, quantity: Some(count) });
+    }
     let has_ties = match &query.fetch {
         Some(fetch) if fetch.percent => return Err(SqlError::unsupported("FETCH … PERCENT")),
         Some(fetch) => fetch.with_ties,
@@ -82,6 +89,17 @@ pub(crate) fn settle(query: &mut Query) -> Result<()> {
         });
     }
     Ok(())
+}
+
+/// The count in a call of [`TIES`].
+fn count_with_ties(limit: &mut Expr) -> Option<Expr> {
+    let Expr::Function(function) = limit else { return None };
+    let [name] = function.name.0.as_slice() else { return None };
+    let FunctionArguments::List(list) = &function.args else { return None };
+    match (name.as_ident()?.value == TIES, list.args.as_slice()) {
+        (true, [FunctionArg::Unnamed(FunctionArgExpr::Expr(count))]) => Some(count.clone()),
+        _ => None,
+    }
 }
 
 /// Whether a bound is known only when tables have been read.

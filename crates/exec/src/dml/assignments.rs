@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 
 use datafusion::sql::sqlparser::ast::{
-    self, AssignmentTarget, Expr, ObjectName, Query, SelectItem, SetExpr,
+    self, AssignmentTarget, Expr, ObjectName, Query, SelectItem, SetExpr, Visit, Visitor,
 };
+use std::ops::ControlFlow;
 
 use halcyon_catalog::Table;
 use halcyon_sql::error::{Result, SqlError, SqlState};
@@ -59,8 +60,8 @@ pub(super) fn assignments<'q>(
     Ok(found)
 }
 
-/// A subquery that gives one column of another, which gives `count` of them: PostgreSQL evaluates such a subquery
-/// once for all columns, so it must not depend on how often it is run.
+/// One of the `count` columns that a subquery gives: the expression of a list without more, or a subquery over the one
+/// that is given. PostgreSQL evaluates the subquery once for all columns; here each column has its own.
 ///
 /// Errors: 42601 if the subquery is seen to give another number of columns.
 fn nth_column(query: &Query, at: usize, count: usize) -> Result<Expr> {
@@ -75,7 +76,35 @@ fn nth_column(query: &Query, at: usize, count: usize) -> Result<Expr> {
             "number of columns does not match number of values",
         ));
     }
+    if let SetExpr::Select(select) = query.body.as_ref()
+        && let Some(SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) =
+            select.projection.get(at)
+        // A function might be an aggregate, which a query without tables may have.
+        && !has_call(&select.projection)
+        && query.to_string() == format!("SELECT {}", shown(&select.projection))
+    {
+        return Ok(expr.clone());
+    }
     let names: Vec<String> = (1..=count).map(|number| format!("column{number}")).collect();
     let text = format!("SELECT {} FROM ({query}) AS assigned ({})", names[at], names.join(", "));
     Ok(Expr::Subquery(Box::new(parse_own_query(&text))))
+}
+
+fn has_call(items: &[SelectItem]) -> bool {
+    struct Calls;
+    impl Visitor for Calls {
+        type Break = ();
+
+        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+            match expr {
+                Expr::Function(_) => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            }
+        }
+    }
+    items.iter().any(|item| item.visit(&mut Calls).is_break())
+}
+
+fn shown(items: &[SelectItem]) -> String {
+    items.iter().map(SelectItem::to_string).collect::<Vec<_>>().join(", ")
 }

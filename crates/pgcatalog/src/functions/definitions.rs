@@ -39,6 +39,13 @@ pub(super) const FUNCTIONS: &[Definition] = &[
         Ok(text(role_name(c, oid).unwrap_or_else(|| format!("unknown (OID={oid})"))))
     }),
     define("pg_get_serial_sequence", (2, 2), Gives::Text, BOUND, serial_sequence),
+    define("pg_sequence_last_value", (1, 1), Gives::Int8, BOUND, |c, args| {
+        let object = args[0].oid().and_then(|oid| c.objects().get(oid));
+        Ok(ScalarValue::Int64(object.and_then(|object| match &object.what {
+            What::Sequence(sequence) => c.last_value(sequence),
+            _ => None,
+        })))
+    }),
     define("pg_get_partkeydef", (1, 1), Gives::Text, BOUND, none),
     define("pg_get_triggerdef", (1, 2), Gives::Text, BOUND, none),
     define("pg_get_statisticsobjdef_columns", (1, 1), Gives::Text, BOUND, none),

@@ -46,6 +46,55 @@ pub(super) const FUNCTIONS: &[Definition] = &[
         let pairs: ArrayRef = Arc::new(StructArray::try_new(pair_fields(), columns, None)?);
         Ok(list_of(pairs))
     }),
+    // What `information_schema.columns` tells of a type and its modifier.
+    define("_pg_char_max_length", (2, 2), Gives::Int4, PURE, |_, args| {
+        Ok(of_type(args, |oid, modifier| match oid {
+            1042 | 1043 => modifier.map(|modifier| modifier - 4),
+            _ => None,
+        }))
+    }),
+    define("_pg_char_octet_length", (2, 2), Gives::Int4, PURE, |_, args| {
+        Ok(of_type(args, |oid, modifier| match oid {
+            25 | 1042 | 1043 => Some(modifier.map_or(1 << 30, |modifier| (modifier - 4) * 4)),
+            _ => None,
+        }))
+    }),
+    define("_pg_numeric_precision", (2, 2), Gives::Int4, PURE, |_, args| {
+        Ok(of_type(args, |oid, modifier| match oid {
+            21 => Some(16),
+            23 => Some(32),
+            20 => Some(64),
+            700 => Some(24),
+            701 => Some(53),
+            1700 => modifier.map(|modifier| (modifier - 4) >> 16 & 0xffff),
+            _ => None,
+        }))
+    }),
+    define("_pg_numeric_precision_radix", (2, 2), Gives::Int4, PURE, |_, args| {
+        Ok(of_type(args, |oid, _| match oid {
+            20 | 21 | 23 | 700 | 701 => Some(2),
+            1700 => Some(10),
+            _ => None,
+        }))
+    }),
+    define("_pg_numeric_scale", (2, 2), Gives::Int4, PURE, |_, args| {
+        Ok(of_type(args, |oid, modifier| match oid {
+            20 | 21 | 23 => Some(0),
+            1700 => modifier.map(|modifier| (modifier - 4) & 0x7ff),
+            _ => None,
+        }))
+    }),
+    define("_pg_datetime_precision", (2, 2), Gives::Int4, PURE, |_, args| {
+        Ok(of_type(args, |oid, modifier| match oid {
+            1082 => Some(0),
+            1083 | 1114 | 1184 | 1266 => Some(modifier.unwrap_or(6)),
+            1186 => Some(modifier.map_or(6, |modifier| match modifier & 0xffff {
+                0xffff => 6,
+                digits => digits,
+            })),
+            _ => None,
+        }))
+    }),
     // The subscripts of a list: from 1, those of a vector from 0.
     define("generate_subscripts", (2, 2), Gives::Subscripts, PURE, |_, args| {
         let Some(list) = args[0].list() else { return Ok(ScalarValue::Null) };
@@ -105,6 +154,12 @@ pub(super) fn list_of(values: ArrayRef) -> ScalarValue {
 fn pair_fields() -> Fields {
     let field = |name| Field::new(name, DataType::Int32, true);
     Fields::from(vec![field("x"), field("n")])
+}
+
+/// What is told of a type, by its object id and its modifier; `None` for -1.
+fn of_type(args: &[Arg<'_>], told: impl Fn(u32, Option<i32>) -> Option<i32>) -> ScalarValue {
+    let modifier = args[1].int().map(|modifier| modifier as i32).filter(|modifier| *modifier >= 0);
+    ScalarValue::Int32(args[0].oid().and_then(|oid| told(oid, modifier)))
 }
 
 /// Row type of `_pg_expandarray`.

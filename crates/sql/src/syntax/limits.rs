@@ -1,12 +1,16 @@
 //! Bounds of a query's rows and its locking clauses, brought to the order and the spellings that the SQL
 //! parser knows.
 //!
-//! - `FETCH FIRST (n) ROWS ONLY` is `LIMIT (n)`, and WITH TIES keeps its words around a plain number.
+//! - `FETCH FIRST (n) ROWS ONLY` is `LIMIT (n)`, and with ties `LIMIT "…" (n)`: see [`TIES`]. A plain number that has
+//!   WITH TIES behind it keeps its words.
 //! - `FOR UPDATE OF a, b` is `FOR UPDATE OF a FOR UPDATE OF b`.
 //! - `FOR UPDATE LIMIT 1` is `LIMIT 1 FOR UPDATE`.
 
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
+
+/// The function whose call in LIMIT says that rows equal to the last one count too.
+pub(crate) const TIES: &str = "\u{1}ties";
 
 /// The tokens of a statement with bounds before locking clauses.
 pub(super) fn settled(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
@@ -81,13 +85,15 @@ fn fetches_as_limits(tokens: &mut [TokenWithSpan]) {
             };
             tokens[rows].token = blank();
             tokens[only].token = blank();
-        } else if let (Some(_), Some(open)) = (follows(tokens, rows, &[WITH]), next(tokens, first))
-            && tokens[open].token == Token::LParen
-            && let Some(close) = next(tokens, open).and_then(|number| next(tokens, number))
-            && tokens[close].token == Token::RParen
+        } else if let Some(with) = follows(tokens, rows, &[WITH])
+            && let Some(ties) = next(tokens, with)
+            && next(tokens, first).is_some_and(|open| tokens[open].token == Token::LParen)
         {
-            tokens[open].token = blank();
-            tokens[close].token = blank();
+            tokens[at].token = Token::make_keyword("LIMIT");
+            tokens[first].token = Token::make_word(TIES, Some('"'));
+            for at in [rows, with, ties] {
+                tokens[at].token = blank();
+            }
         }
     }
 }

@@ -49,6 +49,7 @@ pub(crate) use errors::{Lines, from_tokenizer, too_deep};
 pub(crate) use grammar::parse;
 pub use identity::{AlterIdentities, IdentityChange, TableChange};
 pub use identity_order::named_sequence;
+pub(crate) use limits::TIES;
 pub use materialized::{CreateMaterializedView, ViewExecutor, ViewOptions};
 pub use moves::MoveTo;
 pub use sequence_options::SequenceOptions;

@@ -35,6 +35,7 @@ use crate::identifier::{fold, last};
 /// - The options of an identity come in the order in which the SQL parser knows them.
 /// - `ALTER TABLE … COLLATE "C"`, or another collation by bytes, says what holds anyway.
 /// - `TABLESPACE pg_default` names the only one.
+/// - The options of CREATE EXTENSION have WITH before them.
 /// - `BETWEEN SYMMETRIC a AND b` is `BETWEEN "…" + a AND b`: see [`SYMMETRIC`].
 /// - `inet '10.0.0.1'` is `'10.0.0.1'::inet`, and so for every type that the SQL parser has no word for.
 /// - `TABLE t`, where a query may stand, is `SELECT * FROM t`.
@@ -71,6 +72,7 @@ pub(super) fn known_to_the_parser(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSp
         &["SELECT", "WITH", "VALUES", "INSERT", "UPDATE", "DELETE", "MERGE", "CREATE", "ALTER", "EXPLAIN"],
     ) || opens_query(&tokens, &words);
     let of_role = ["ROLE", "USER", "GROUP", "DATABASE"].iter().any(|word| is(&tokens, 1, word));
+    let has_with = (0..words.len()).any(|at| is(&tokens, at, "WITH"));
     let mut queries = Vec::new();
     let mut overriding = None;
     for at in 0..words.len() {
@@ -118,6 +120,14 @@ pub(super) fn known_to_the_parser(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSp
             Keyword::BETWEEN if is(&tokens, at + 1, "ASYMMETRIC") => silent.push(at + 1),
             Keyword::BETWEEN if is(&tokens, at + 1, "SYMMETRIC") => {
                 edits.push((words[at + 1], words[at + 1], format!("\"{SYMMETRIC}\" +")));
+            }
+            Keyword::SCHEMA | Keyword::VERSION | Keyword::CASCADE
+                if is(&tokens, 0, "CREATE")
+                    && is(&tokens, 1, "EXTENSION")
+                    && !has_with
+                    && edits.is_empty() =>
+            {
+                edits.push((words[at], words[at], format!("WITH {word}")));
             }
             // `inet '10.0.0.1'`: PostgreSQL takes a constant of any type so, the SQL parser of a few.
             Keyword::NoKeyword
