@@ -1164,10 +1164,10 @@ fn call(function: ScalarFunction, schema: &DFSchema, types: &mut Parameters) -> 
             let adapted = args.into_iter().zip(wanted).map(|(arg, ty)| adapt(arg, &ty, types));
             adapted.collect::<Result<Vec<_>>>()?
         }
-        // The kernel would make nanoseconds of a date.
+        // Of a date it is a moment with a time zone.
         "date_trunc" if args.len() == 2 && args[1].get_type(schema)? == DataType::Date32 => {
             let [field, day] = <[Expr; 2]>::try_from(args).expect("two");
-            vec![field, to(day, timestamp())]
+            vec![field, to(day, SqlType::TimestampTz.arrow())]
         }
         // Arguments of any type: all but texts are written as PostgreSQL writes them.
         "concat" | "concat_ws" => {

@@ -13,7 +13,7 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    self, BinaryOperator, DataType, DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr,
+    self, BinaryOperator, DataType, DateTimeField, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
     FunctionArguments, Ident, JoinConstraint, JoinOperator, LimitClause, ObjectName,
     ObjectNamePart, OrderByKind, Query, Select, SelectItem, SetExpr, TableAlias,
     TableAliasColumnDef, TableFactor, TableSampleKind, TableSampleMethod, TableWithJoins,
@@ -73,6 +73,7 @@ impl VisitorMut for Rewrite {
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
         self.level += 1;
+        crate::recursive_types::settle(query);
         if let Err(error) = crate::row_bounds::settle(query) {
             return ControlFlow::Break(error);
         }
@@ -763,7 +764,10 @@ fn operator(expr: &mut Expr) -> Result<()> {
             binary(*expr, op, call("similar_to_escape", args))
         }
         Expr::AtTimeZone { timestamp, time_zone } => call("timezone", vec![*time_zone, *timestamp]),
-        Expr::Extract { field, syntax, expr } => extract(field, syntax, expr),
+        // A number with fractions: as an integer, which DataFusion gives, it would divide otherwise.
+        Expr::Extract { field, syntax, expr } => {
+            cast(part(field, syntax, expr), DataType::Numeric(ExactNumberInfo::None))
+        }
         Expr::Interval(interval) => interval_constant(interval)?,
         Expr::UnaryOp { op, expr } => match op {
             UnaryOperator::PGSquareRoot => call("sqrt", vec![*expr]),
@@ -1096,7 +1100,7 @@ fn part_of_moment(function: Function) -> Expr {
     };
     let moment = operands(function).pop().expect("two arguments");
     let field = DateTimeField::Custom(Ident::new(name));
-    let extracted = extract(field, ast::ExtractSyntax::From, Box::new(moment));
+    let extracted = part(field, ast::ExtractSyntax::From, Box::new(moment));
     cast(extracted, DataType::DoublePrecision)
 }
 
@@ -1206,7 +1210,7 @@ fn overlap(left: &Expr, right: &Expr) -> Result<Expr> {
 }
 
 /// EXTRACT of a field that has a fraction is ours; whole fields are DataFusion's.
-fn extract(field: DateTimeField, syntax: ast::ExtractSyntax, expr: Box<Expr>) -> Expr {
+fn part(field: DateTimeField, syntax: ast::ExtractSyntax, expr: Box<Expr>) -> Expr {
     let name = field.to_string().to_lowercase();
     match name.trim_matches(['\'', '"']) {
         field @ ("second" | "seconds" | "millisecond" | "milliseconds" | "microsecond"

@@ -29,6 +29,7 @@ pub mod merged_columns;
 pub mod parse;
 mod postgresql;
 mod records;
+mod recursive_types;
 mod row_bounds;
 pub mod rows;
 mod set_names;

@@ -5,7 +5,7 @@ use halcyon_store::ValueRef;
 
 use crate::client_types::ClientType;
 use crate::error::{Result, SqlError, SqlState};
-use crate::types::SqlType;
+use crate::types::{SqlType, TYPE_KEY};
 
 /// Buffers from this size on ask for memory before they grow.
 const LARGE_BYTES: usize = 4 << 20;
@@ -24,6 +24,12 @@ pub struct ResultColumn {
 }
 
 impl ResultColumn {
+    /// Whether the column says its type by itself, as those of tables and casts do; a calculated number has one that
+    /// nobody chose.
+    pub fn names_its_type(&self) -> bool {
+        self.origin.is_some() || self.field.metadata().contains_key(TYPE_KEY)
+    }
+
     /// The column's type as clients are told it.
     pub fn client_type(&self) -> ClientType {
         ClientType::of(&self.field, self.ty)

@@ -143,6 +143,8 @@ fn describe(column: &ResultColumn, format: Format) -> FieldDescription {
     let (table, attribute) = column.origin.unwrap_or((0, 0));
     let told = column.client_type();
     let modifier = match told.shape {
+        // The digits of a calculated number are nobody's choice; PostgreSQL tells those of columns and casts.
+        Shape::Value(SqlType::Decimal { .. }) if !column.names_its_type() => -1,
         Shape::Value(ty) => ty.modifier(),
         Shape::Array { element, .. } => element.modifier(),
         _ => -1,

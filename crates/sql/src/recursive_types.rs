@@ -1,0 +1,66 @@
+//! Integers in the first part of a recursive query, whose types are those of the whole query.
+//!
+//! DataFusion's planner takes every integer constant for a BIGINT, and the recursive part is planned with the columns
+//! of the first before constants get the types that PostgreSQL gives them. So a constant that is a column by itself
+//! says its type.
+
+use datafusion::sql::sqlparser::ast::{
+    DataType, Expr, Query, SelectItem, SetExpr, UnaryOperator, Value,
+};
+
+use crate::made::{cast, number, quoted};
+
+/// Writes the type of such constants.
+pub(crate) fn settle(query: &mut Query) {
+    let Some(with) = query.with.as_mut().filter(|with| with.recursive) else { return };
+    for entry in &mut with.cte_tables {
+        if let SetExpr::SetOperation { left, .. } = entry.query.body.as_mut() {
+            body(left);
+        }
+    }
+}
+
+fn body(first: &mut SetExpr) {
+    match first {
+        SetExpr::Select(select) => select.projection.iter_mut().for_each(item),
+        SetExpr::Values(values) => {
+            for cell in values.rows.iter_mut().flat_map(|row| &mut row.content) {
+                typed(cell);
+            }
+        }
+        SetExpr::Query(query) => body(&mut query.body),
+        SetExpr::SetOperation { left, .. } => body(left),
+        _ => {}
+    }
+}
+
+fn item(item: &mut SelectItem) {
+    match item {
+        SelectItem::UnnamedExpr(expr) => {
+            // A cast would name the column.
+            if typed(expr) {
+                let expr = std::mem::replace(expr, number("0"));
+                *item = SelectItem::ExprWithAlias { expr, alias: quoted("?column?".to_owned()) };
+            }
+        }
+        SelectItem::ExprWithAlias { expr, .. } => {
+            typed(expr);
+        }
+        _ => {}
+    }
+}
+
+/// Casts a constant that is an INTEGER to it. False: the expression is none.
+fn typed(expr: &mut Expr) -> bool {
+    let digits = match &*expr {
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => expr,
+        other => other,
+    };
+    let is_one = matches!(digits, Expr::Value(value)
+        if matches!(&value.value, Value::Number(digits, false) if digits.parse::<i32>().is_ok()));
+    if is_one {
+        let constant = std::mem::replace(expr, number("0"));
+        *expr = cast(Expr::Nested(Box::new(constant)), DataType::Integer(None));
+    }
+    is_one
+}
