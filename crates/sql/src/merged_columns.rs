@@ -6,13 +6,13 @@
 //! merged columns come first. All of this is decided here, on the syntax tree and before names are
 //! bound: DataFusion's planner would take the left column in every case.
 //!
-//! Whole rows that a document is made of (`row_to_json(t)`) are replaced by structs here as well, since
+//! Whole rows (`row_to_json(t)`, `SELECT t`, `(t).a`) are replaced by structs here as well, since
 //! the columns of tables are known.
 //!
 //! A query without such joins and rows stays as it is. A table whose columns are unknown at this point (a
 //! function in FROM) cannot stand beside a NATURAL JOIN; USING beside it is left to the planner.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 use crate::dialect::{column_of_rows, shown_item_name};
@@ -21,10 +21,10 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::identifier::fold;
 use crate::made::call;
 use datafusion::sql::sqlparser::ast::{
-    self, BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Join,
+    self, AccessExpr, BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Join,
     JoinConstraint, JoinOperator, ObjectName, OrderByKind, Query, Select, SelectItem,
     SelectItemQualifiedWildcardKind, SetExpr, TableAlias, TableFactor, TableWithJoins, Value,
-    VisitMut, VisitorMut,
+    VisitMut, VisitorMut, WildcardAdditionalOptions,
 };
 
 /// The columns of tables.
@@ -79,7 +79,56 @@ fn names_rows(query: &Query) -> bool {
             }
         }
     }
-    ast::Visit::visit(query, &mut Search).is_break()
+    ast::Visit::visit(query, &mut Search).is_break() || names_tables(query)
+}
+
+/// Whether a name may stand for a table's row anywhere in a query, or a star for the same columns twice.
+fn names_tables(query: &Query) -> bool {
+    struct Tables(HashSet<String>);
+    impl ast::Visitor for Tables {
+        type Break = ();
+        fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
+            self.0.extend(name_of(factor).as_ref().map(fold));
+            ControlFlow::Continue(())
+        }
+        fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<()> {
+            match stars(&select.projection) > 1 {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        }
+    }
+    struct Search(HashSet<String>);
+    impl ast::Visitor for Search {
+        type Break = ();
+        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+            match expr {
+                Expr::Identifier(name) if self.0.contains(&fold(name)) => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            }
+        }
+    }
+    let mut tables = Tables(HashSet::new());
+    ast::Visit::visit(query, &mut tables).is_break()
+        || ast::Visit::visit(query, &mut Search(tables.0)).is_break()
+}
+
+/// The name by which the columns of a FROM item are qualified.
+fn name_of(factor: &TableFactor) -> Option<Ident> {
+    match factor {
+        TableFactor::Table { alias: Some(alias), .. }
+        | TableFactor::Derived { alias: Some(alias), .. } => Some(alias.name.clone()),
+        TableFactor::Table { name, .. } => name.0.last()?.as_ident().cloned(),
+        _ => None,
+    }
+}
+
+/// How many stars a list has.
+fn stars(items: &[SelectItem]) -> usize {
+    let is_star = |item: &&SelectItem| {
+        matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..))
+    };
+    items.iter().filter(is_star).count()
 }
 
 /// The name of a table whose one column stands for its rows: `jsonb_array_elements(x) AS e`, whose column
@@ -146,6 +195,8 @@ struct Scope {
     tables: Vec<(String, Vec<String>)>,
     /// Tables whose rows are the values of their one column.
     elements: Vec<(String, Vec<String>)>,
+    /// Names that the list of the SELECT gives.
+    outputs: Vec<String>,
     /// Whether there are further columns, which are not known.
     open: bool,
 }
@@ -160,7 +211,7 @@ impl Scope {
         };
         let columns = names.iter().map(column).collect();
         let table = qualifier.last().map(fold).unwrap_or_default();
-        Scope { columns, tables: vec![(table, names)], elements: Vec::new(), open: false }
+        Scope { columns, tables: vec![(table, names)], ..Scope::default() }
     }
 
     fn beside(mut self, other: Scope) -> Scope {
@@ -169,6 +220,31 @@ impl Scope {
         self.elements.extend(other.elements);
         self.open |= other.open;
         self
+    }
+
+    /// The columns that a star stands for. `None`: the item is no star of a known table.
+    fn covered(&self, item: &SelectItem) -> Option<Vec<&Column>> {
+        let name = match item {
+            SelectItem::Wildcard(options) if *options == WildcardAdditionalOptions::default() => {
+                return Some(self.columns.iter().collect());
+            }
+            SelectItem::QualifiedWildcard(
+                SelectItemQualifiedWildcardKind::ObjectName(name),
+                _,
+            ) => fold(name.0.last()?.as_ident()?),
+            _ => return None,
+        };
+        self.tables.iter().find(|(table, _)| *table == name)?;
+        let is_of = |column: &&Column| match &column.value {
+            Expr::CompoundIdentifier(path) => {
+                path.len() > 1 && fold(&path[path.len() - 2]) == name && !column.merged
+            }
+            _ => false,
+        };
+        // A column that a join has merged is one of both tables, and this is no place to tell which.
+        let count = self.tables.iter().find(|(table, _)| *table == name)?.1.len();
+        let columns: Vec<&Column> = self.columns.iter().filter(is_of).collect();
+        (columns.len() == count).then_some(columns)
     }
 
     /// The only column of that name. Errors: 42703 without one, 42702 with several.
@@ -227,9 +303,16 @@ impl VisitorMut for Settle<'_> {
         ControlFlow::Continue(())
     }
 
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
+        self.name_field(expr);
+        self.test_fields(expr);
+        self.count_rows(expr);
+        ControlFlow::Continue(())
+    }
+
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
         if let Expr::Identifier(name) = expr
-            && let Some(value) = self.meaning(name)
+            && let Some(value) = self.meaning(name).or_else(|| self.row(&fold(name)))
         {
             *expr = value;
         }
@@ -291,16 +374,52 @@ impl Settle<'_> {
             }
             select.projection = items;
         }
+        if !scope.open && stars(&select.projection) > 1 {
+            let items = std::mem::take(&mut select.projection);
+            for item in items {
+                match scope.covered(&item) {
+                    Some(columns) => select.projection.extend(columns.into_iter().map(as_item)),
+                    None => select.projection.push(item),
+                }
+            }
+        }
         // The name of the result's column stays.
         self.frames.push(Frame { scope, of_select: false });
         for item in &mut select.projection {
-            if let SelectItem::UnnamedExpr(Expr::Identifier(name)) = item
-                && let Some(expr) = self.meaning(name)
-            {
-                *item = SelectItem::ExprWithAlias { expr, alias: name.clone() };
+            let means = |name: &Ident| self.meaning(name).or_else(|| self.row(&fold(name)));
+            match item {
+                SelectItem::UnnamedExpr(Expr::Identifier(name)) => {
+                    if let Some(expr) = means(name) {
+                        *item = SelectItem::ExprWithAlias { expr, alias: name.clone() };
+                    }
+                }
+                SelectItem::ExprWithAlias { expr, .. } => {
+                    if let Expr::Identifier(name) = expr
+                        && let Some(row) = means(name)
+                    {
+                        *expr = row;
+                    }
+                }
+                // `(t).*` are the columns of the table.
+                SelectItem::QualifiedWildcard(kind, _) => {
+                    if let SelectItemQualifiedWildcardKind::Expr(Expr::Nested(inner)) = kind
+                        && let Expr::Identifier(name) = inner.as_ref()
+                        && self.row(&fold(name)).is_some()
+                    {
+                        let name = ObjectName::from(vec![name.clone()]);
+                        *kind = SelectItemQualifiedWildcardKind::ObjectName(name);
+                    }
+                }
+                _ => {}
             }
         }
-        Ok(self.frames.pop().expect("pushed above").scope)
+        let mut scope = self.frames.pop().expect("pushed above").scope;
+        let alias = |item: &SelectItem| match item {
+            SelectItem::ExprWithAlias { alias, .. } => Some(fold(alias)),
+            _ => None,
+        };
+        scope.outputs = select.projection.iter().filter_map(alias).collect();
+        Ok(scope)
     }
 
     fn from(&mut self, from: &mut [TableWithJoins]) -> Result<Scope> {
@@ -442,21 +561,86 @@ impl Settle<'_> {
         }
     }
 
-    /// The row of a table, if the name is no column's.
+    /// Writes `(t).a`, a column of a table's row, as `t.a`.
+    fn name_field(&self, expr: &mut Expr) {
+        let Expr::CompoundFieldAccess { root, access_chain } = expr else { return };
+        let Expr::Nested(inner) = root.as_ref() else { return };
+        let (Expr::Identifier(table), Some(AccessExpr::Dot(Expr::Identifier(column)))) =
+            (inner.as_ref(), access_chain.first())
+        else {
+            return;
+        };
+        if self.columns_of(&fold(table)).is_none() {
+            return;
+        }
+        let named = Expr::CompoundIdentifier(vec![table.clone(), column.clone()]);
+        if access_chain.len() == 1 {
+            *expr = named;
+        } else {
+            **root = named;
+            access_chain.remove(0);
+        }
+    }
+
+    /// Writes `count(t)`, of a table's rows, as `count(t.*)`.
+    fn count_rows(&self, expr: &mut Expr) {
+        let Expr::Function(function) = expr else { return };
+        let name = function.name.0.last().and_then(|part| part.as_ident()).map(fold);
+        let FunctionArguments::List(list) = &mut function.args else { return };
+        if let (Some("count"), [FunctionArg::Unnamed(arg)]) =
+            (name.as_deref(), list.args.as_mut_slice())
+            && let FunctionArgExpr::Expr(Expr::Identifier(table)) = arg
+            && self.columns_of(&fold(table)).is_some()
+        {
+            *arg = FunctionArgExpr::QualifiedWildcard(ObjectName::from(vec![table.clone()]));
+        }
+    }
+
+    /// Writes `t IS [NOT] NULL`, of a table's row, as the same of each of its columns.
+    fn test_fields(&self, expr: &mut Expr) {
+        let (inner, is_null) = match &*expr {
+            Expr::IsNull(inner) => (inner, true),
+            Expr::IsNotNull(inner) => (inner, false),
+            _ => return,
+        };
+        let Expr::Identifier(name) = inner.as_ref() else { return };
+        let table = fold(name);
+        let tests = self.columns_of(&table).into_iter().flatten().map(|column| {
+            let column = Box::new(column_of(&table, column));
+            if is_null { Expr::IsNull(column) } else { Expr::IsNotNull(column) }
+        });
+        let both = |left, right| Expr::BinaryOp {
+            left: Box::new(left),
+            op: BinaryOperator::And,
+            right: Box::new(right),
+        };
+        if let Some(test) = tests.reduce(both) {
+            *expr = Expr::Nested(Box::new(test));
+        }
+    }
+
+    /// The row of a table, if the name is no column's and the list of the SELECT does not give it.
     fn row(&self, table: &str) -> Option<Expr> {
+        let is_output = |frame: &Frame| frame.scope.outputs.iter().any(|output| output == table);
+        if self.frames.iter().any(is_output) {
+            return None;
+        }
+        let field = |column: &String| {
+            let text = Value::SingleQuotedString(column.clone()).with_empty_span();
+            [Expr::Value(text), column_of(table, column)]
+        };
+        Some(call("named_struct", self.columns_of(table)?.iter().flat_map(field).collect()))
+    }
+
+    /// The columns of a table whose name is no column's.
+    fn columns_of(&self, table: &str) -> Option<&[String]> {
         for frame in self.frames.iter().rev() {
             if frame.scope.columns.iter().any(|column| column.name == *table) {
                 return None;
             }
             let own = frame.scope.tables.iter().find(|(name, _)| name == table);
             if let Some((_, columns)) = own {
-                let name = |name: &str| Ident::with_quote('"', name);
-                let field = |column: &String| {
-                    let text = Value::SingleQuotedString(column.clone()).with_empty_span();
-                    let value = Expr::CompoundIdentifier(vec![name(table), name(column)]);
-                    [Expr::Value(text), value]
-                };
-                return Some(call("named_struct", columns.iter().flat_map(field).collect()));
+                return Some(columns);
             }
             if frame.scope.open {
                 return None;
@@ -485,6 +669,11 @@ impl Settle<'_> {
         }
         None
     }
+}
+
+/// `table.column`.
+fn column_of(table: &str, column: &str) -> Expr {
+    Expr::CompoundIdentifier(vec![Ident::with_quote('"', table), Ident::with_quote('"', column)])
 }
 
 /// The names of columns once an alias has renamed the first of them.
@@ -580,5 +769,5 @@ fn merged(left: Scope, right: Scope, join: &mut Join) -> Result<Scope> {
     columns.extend(rest.filter(|column| !names.contains(&column.name)));
     let tables = left.tables.into_iter().chain(right.tables).collect();
     let elements = left.elements.into_iter().chain(right.elements).collect();
-    Ok(Scope { columns, tables, elements, open: false })
+    Ok(Scope { columns, tables, elements, outputs: Vec::new(), open: false })
 }

@@ -35,6 +35,7 @@ use crate::identifier::{fold, last};
 /// - The options of an identity come in the order in which the SQL parser knows them.
 /// - `ALTER TABLE … COLLATE "C"`, or another collation by bytes, says what holds anyway.
 /// - `TABLESPACE pg_default` names the only one.
+/// - `(t).*` is `t.*`.
 /// - The options of CREATE EXTENSION have WITH before them.
 /// - `BETWEEN SYMMETRIC a AND b` is `BETWEEN "…" + a AND b`: see [`SYMMETRIC`].
 /// - `inet '10.0.0.1'` is `'10.0.0.1'::inet`, and so for every type that the SQL parser has no word for.
@@ -128,6 +129,17 @@ pub(super) fn known_to_the_parser(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSp
                     && edits.is_empty() =>
             {
                 edits.push((words[at], words[at], format!("WITH {word}")));
+            }
+            // `(t).*` are the columns of `t`.
+            Keyword::NoKeyword
+                if at > 0
+                    && token_is(&tokens, &words, at - 1, &Token::LParen)
+                    && token_is(&tokens, &words, at + 1, &Token::RParen)
+                    && token_is(&tokens, &words, at + 2, &Token::Period)
+                    && token_is(&tokens, &words, at + 3, &Token::Mul)
+                    && (at == 1 || !matches!(tokens[words[at - 2]].token, Token::Word(ref word) if word.keyword == Keyword::NoKeyword)) =>
+            {
+                silent.extend([at - 1, at + 1]);
             }
             // `inet '10.0.0.1'`: PostgreSQL takes a constant of any type so, the SQL parser of a few.
             Keyword::NoKeyword
@@ -273,6 +285,11 @@ pub(super) fn known_to_the_parser(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSp
         put(insert, "OVERWRITE");
     }
     tokens
+}
+
+/// Whether the token at `words[at]` is this one.
+fn token_is(tokens: &[TokenWithSpan], words: &[usize], at: usize, token: &Token) -> bool {
+    words.get(at).is_some_and(|at| tokens[*at].token == *token)
 }
 
 /// Whether the statement begins with a bracket, as a query may.
