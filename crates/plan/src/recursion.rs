@@ -4,9 +4,15 @@
 //! joins that add rows without a match, EXCEPT) have no meaning there, and an aggregate, which has
 //! a row for empty input, would never end. The rules are PostgreSQL's.
 
+use std::sync::{Arc, LazyLock};
+
+use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, JoinType, Result};
-use datafusion::logical_expr::{LogicalPlan, RecursiveQuery};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, LogicalPlan, RecursiveQuery, ReturnFieldArgs, ScalarFunctionArgs,
+    ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
 use halcyon_sql::diagnose::external;
 use halcyon_sql::error::{SqlError, SqlState};
 
@@ -84,4 +90,40 @@ fn names(plan: &LogicalPlan, query: &RecursiveQuery) -> Result<bool> {
         Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     })?;
     Ok(found)
+}
+
+/// `value`, whose field has no metadata: DataFusion runs a recursive query only if the fields of both of its parts
+/// have the same.
+pub(crate) fn unmarked(value: Expr) -> Expr {
+    static UNMARKED: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
+        let signature = Signature::any(1, Volatility::Immutable);
+        Arc::new(ScalarUDF::new_from_impl(Unmarked(signature)))
+    });
+    UNMARKED.call(vec![value])
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Unmarked(Signature);
+
+impl ScalarUDFImpl for Unmarked {
+    fn name(&self) -> &str {
+        "unmarked"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.0
+    }
+
+    fn return_type(&self, args: &[DataType]) -> Result<DataType> {
+        Ok(args[0].clone())
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let given = &args.arg_fields[0];
+        Ok(Arc::new(Field::new("unmarked", given.data_type().clone(), given.is_nullable())))
+    }
+
+    fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        Ok(args.args.swap_remove(0))
+    }
 }

@@ -56,7 +56,7 @@ use crate::growing;
 use crate::interrupts::go_on;
 use crate::join_keys::with_null_safe_keys;
 use crate::levels::aggregates_are_own;
-use crate::recursion::recursion_is_well_formed;
+use crate::recursion::{recursion_is_well_formed, unmarked};
 use crate::row_sets::with_fields_compared;
 use crate::session_zone;
 use crate::set_operations::{with_copies_counted, with_flat_unions};
@@ -343,7 +343,11 @@ fn with_metadata_of(plan: LogicalPlan, schema: &DFSchema) -> Result<LogicalPlan>
     let columns = plan.schema().columns().into_iter().zip(fields());
     let exprs = columns.map(|(column, (own, wanted))| {
         let metadata = FieldMetadata::from(wanted.as_ref());
-        Expr::Column(column).alias_with_metadata(own.name(), Some(metadata))
+        // An alias adds to a column's metadata, and takes nothing away.
+        let is_kept = own.metadata().keys().all(|key| wanted.metadata().contains_key(key));
+        let column = Expr::Column(column);
+        let column = if is_kept { column } else { unmarked(column) };
+        column.alias_with_metadata(own.name(), Some(metadata))
     });
     let exprs: Vec<Expr> = exprs.collect();
     Projection::try_new(exprs, Arc::new(plan)).map(LogicalPlan::Projection)

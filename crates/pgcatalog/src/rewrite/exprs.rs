@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, Array, ArrayElemTypeDef, BinaryOperator, CaseWhen, CastKind, DataType, Expr,
     Function, FunctionArguments, Ident, ObjectName, ObjectNamePart, Select, Subscript,
-    UnaryOperator, Value, ValueWithSpan, Visit, VisitMut, Visitor, VisitorMut,
+    UnaryOperator, Value, ValueWithSpan, VisitMut, VisitorMut,
 };
 
 use halcyon_sql::coerce::arrays;
@@ -31,8 +31,7 @@ pub(super) fn rewrite(expr: &mut Expr, _: &Context) {
     let new = match expr {
         Expr::Function(function) => set_returning(function)
             .or_else(|| to_reg(function))
-            .or_else(|| age_of_transaction(function))
-            .or_else(|| names_gathered(function)),
+            .or_else(|| age_of_transaction(function)),
         Expr::Identifier(ident) if ident.quote_style.is_none() => {
             let name = folded(ident);
             is_bare_function(&name).then(|| call(&name, Vec::new()))
@@ -43,9 +42,6 @@ pub(super) fn rewrite(expr: &mut Expr, _: &Context) {
                 matches!(name.as_deref(), Some("default" | "c" | "posix" | "ucs_basic"))
             });
             known.then(|| (**expr).clone())
-        }
-        Expr::Case { conditions, .. } if gathers_types(conditions) => {
-            Some(call("pg_oid_array", vec![expr.clone()]))
         }
         Expr::Cast { expr, data_type, .. } => cast(expr, data_type),
         Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => {
@@ -96,24 +92,6 @@ fn path_of<'a>(column: &'a Expr, name: &str) -> Option<impl Fn(&str) -> Expr + u
             _ => Expr::CompoundIdentifier(path),
         }
     })
-}
-
-/// Whether a branch gathers the types of columns, which are object ids.
-fn gathers_types(conditions: &[CaseWhen]) -> bool {
-    struct Gathered;
-    impl Visitor for Gathered {
-        type Break = ();
-
-        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-            let Expr::Function(function) = expr else { return ControlFlow::Continue(()) };
-            let gathers = function_name(function).as_deref() == Some("array_agg")
-                && super::arguments(function)
-                    .first()
-                    .is_some_and(|of| path_of(of, "atttypid").is_some());
-            if gathers { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        }
-    }
-    conditions.iter().any(|when| when.result.visit(&mut Gathered).is_break())
 }
 
 /// `pg_catalog.t.c`, a column by its table's whole name, as `t.c`.
@@ -242,15 +220,6 @@ fn age_of_transaction(function: &Function) -> Option<Expr> {
     let is_number = name.ends_with("xid") || name.ends_with("xmin");
     (function_name(function)? == "age" && is_number)
         .then(|| call("pg_xid_age", vec![argument.clone()]))
-}
-
-/// `array_agg` of a column of names, as the array of names that it is.
-fn names_gathered(function: &Function) -> Option<Expr> {
-    const NAMES: &[&str] = &["attname", "relname", "nspname", "typname", "conname", "rolname"];
-    let gathers = function_name(function)? == "array_agg" && function.over.is_none();
-    let of = super::arguments(function).first().and_then(|of| column_name(of))?;
-    (gathers && NAMES.contains(&of.as_str()))
-        .then(|| call("pg_name_array", vec![Expr::Function(function.clone())]))
 }
 
 /// The name of a column.
