@@ -340,9 +340,15 @@ fn figured(expr: &Expr) -> Option<(String, bool)> {
     let name = match expr {
         Expr::Identifier(ident) => return strong(fold(ident)),
         Expr::CompoundIdentifier(parts) => return parts.last().map(fold).and_then(strong),
-        Expr::Nested(inner)
-        | Expr::Collate { expr: inner, .. }
-        | Expr::CompoundFieldAccess { root: inner, .. } => return figured(inner),
+        Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => return figured(inner),
+        // The last field that is named; subscripts have no name.
+        Expr::CompoundFieldAccess { root, access_chain } => {
+            let field = access_chain.iter().rev().find_map(|access| match access {
+                ast::AccessExpr::Dot(Expr::Identifier(field)) => Some(fold(field)),
+                _ => None,
+            });
+            return field.map_or_else(|| figured(root), strong);
+        }
         Expr::Cast { expr: inner, data_type, .. } => {
             let strong = figured(inner).filter(|(_, weak)| !weak);
             return strong.or_else(|| Some((type_name(data_type), true)));
@@ -358,9 +364,6 @@ fn figured(expr: &Expr) -> Option<(String, bool)> {
         Expr::Subquery(query) => return first_name(query).and_then(strong),
         Expr::TypedString(typed) => return Some((type_name(&typed.data_type), true)),
         Expr::Interval(_) => return Some(("interval".to_owned(), true)),
-        Expr::Value(value) if matches!(value.value, Value::Boolean(_)) => {
-            return Some(("bool".to_owned(), true));
-        }
         Expr::Exists { negated: false, .. } => "exists",
         Expr::Extract { .. } => "extract",
         Expr::Position { .. } => "position",
@@ -1426,7 +1429,11 @@ mod tests {
             ("DATE '2020-01-01'", "date"),
             ("EXISTS (SELECT 1)", "exists"),
             ("NOT a", "?column?"),
+            ("true", "?column?"),
             ("(b)", "b"),
+            ("(f(a)).n", "n"),
+            ("(f(a)).n[1]", "n"),
+            ("a[1]", "a"),
         ] {
             let text = rewritten(&format!("SELECT {item}"));
             assert!(text.ends_with(&format!(" AS \"{name}\"")), "{item}: {text}");

@@ -19,6 +19,11 @@ pub(super) fn rewrite(expr: &mut Expr, _: &Context) {
         Expr::Function(function) => strip_schema(function),
         Expr::BinaryOp { left, op, right } => {
             builtin_operator(op);
+            if *op == BinaryOperator::StringConcat {
+                // Beside a text, what names an object is its name.
+                show_name(left);
+                show_name(right);
+            }
             function_ids(left, right);
             function_ids(right, left);
         }
@@ -87,11 +92,16 @@ fn path_of<'a>(column: &'a Expr, name: &str) -> Option<impl Fn(&str) -> Expr + u
     (folded(last) == name).then_some(move |other: &str| {
         let mut path = table.to_vec();
         path.push(Ident::new(other));
-        match path.len() {
-            1 => Expr::Identifier(path.remove(0)),
-            _ => Expr::CompoundIdentifier(path),
-        }
+        column_at(path)
     })
+}
+
+/// The column that a path names.
+fn column_at(mut path: Vec<Ident>) -> Expr {
+    match path.len() {
+        1 => Expr::Identifier(path.remove(0)),
+        _ => Expr::CompoundIdentifier(path),
+    }
 }
 
 /// `pg_catalog.t.c`, a column by its table's whole name, as `t.c`.
@@ -248,7 +258,7 @@ fn cast(inner: &Expr, ty: &DataType) -> Option<Expr> {
         return Some(call(&format!("pg_{reg}_oid"), vec![inner.clone()]));
     }
     if let DataType::Array(element) = ty {
-        return array_literal(inner, element);
+        return objects_named(inner, element).or_else(|| array_literal(inner, element));
     }
     let ty = builtin_type(ty)?;
     if matches!(ty, DataType::Integer(_)) && is_function_column(inner) {
@@ -335,6 +345,25 @@ fn lists_of_rights(conditions: &mut [CaseWhen], else_result: &mut Option<Box<Exp
     }
 }
 
+/// `'{a,b}'::regtype[]` and `ARRAY['a', 'b']::regtype[]` as the array of the objects' ids.
+fn objects_named(inner: &Expr, element: &ArrayElemTypeDef) -> Option<Expr> {
+    let (ArrayElemTypeDef::SquareBracket(ty, _) | ArrayElemTypeDef::AngleBracket(ty)) = element
+    else {
+        return None;
+    };
+    let kind = reg_type(ty).filter(|kind| *kind != "regproc")?;
+    let elem = match inner {
+        Expr::Array(array) => array.elem.clone(),
+        Expr::Nested(inner) => return objects_named(inner, element),
+        other => {
+            let texts = arrays::parse(literal(other)?).ok()?.into_iter();
+            texts.map(|text| text.map_or_else(super::null, string)).collect()
+        }
+    };
+    let id = |name| call(&format!("pg_{kind}_oid"), vec![name]);
+    Some(Expr::Array(Array { elem: elem.into_iter().map(id).collect(), named: true }))
+}
+
 /// `'{a,b}'::text[]` as `ARRAY['a','b']`.
 fn array_literal(inner: &Expr, element: &ArrayElemTypeDef) -> Option<Expr> {
     let numeric = match element {
@@ -403,11 +432,7 @@ fn access(root: &Expr, chain: &[AccessExpr]) -> Option<Expr> {
                     op: BinaryOperator::Plus,
                     right: Box::new(number(1)),
                 };
-                let column = match path.len() {
-                    1 => Expr::Identifier(path.remove(0)),
-                    _ => Expr::CompoundIdentifier(path),
-                };
-                return Some(call("substr", vec![column, place, number(1)]));
+                return Some(call("substr", vec![column_at(path), place, number(1)]));
             }
             let vectors = ["indoption", "indkey", "indclass", "indcollation"];
             if !vectors.iter().any(|vector| name.ends_with(vector)) {
@@ -418,7 +443,7 @@ fn access(root: &Expr, chain: &[AccessExpr]) -> Option<Expr> {
                 op: BinaryOperator::Plus,
                 right: Box::new(number(1)),
             };
-            Some(call("array_element", vec![Expr::CompoundIdentifier(path), index]))
+            Some(call("array_element", vec![column_at(path), index]))
         }
         _ => None,
     }
