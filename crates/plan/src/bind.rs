@@ -54,6 +54,7 @@ use halcyon_sql::function_tables;
 use halcyon_sql::identifier::fold;
 use halcyon_sql::many_rows::repeats_rows;
 use halcyon_sql::merged_columns::{self, Tables};
+use halcyon_sql::outer_names;
 use halcyon_sql::parse::{parse_query, with_stack};
 use halcyon_sql::rows::ResultColumn;
 use halcyon_sql::short_aliases;
@@ -445,6 +446,7 @@ impl Context<'_> {
         values_lists::settle(query, &|query| self.field_of(query));
         merged_columns::settle(query, self)?;
         dialect::rewrite_query(query)?;
+        outer_names::settle(query);
         Ok(relations)
     }
 
