@@ -20,6 +20,7 @@ mod growing_text;
 mod json;
 mod json_made;
 mod json_parts;
+mod json_path;
 mod parse_ident;
 mod quote;
 mod regex;
@@ -399,6 +400,7 @@ static TABLES: &[&[Row]] = &[
     array_fill::ROWS,
     thresholds::ROWS,
     json_parts::ROWS,
+    json_path::ROWS,
     json_made::ROWS,
 ];
 

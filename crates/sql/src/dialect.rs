@@ -559,6 +559,12 @@ fn unnest_of_function(factor: &mut TableFactor) {
     }
 }
 
+/// Whether a type's name is that of paths into documents, whose values are texts here.
+fn is_jsonpath(name: &ObjectName) -> bool {
+    let last = name.0.last().and_then(ObjectNamePart::as_ident);
+    last.is_some_and(|name| fold(name) == "jsonpath")
+}
+
 /// The function that gives as an array what a function of many rows gives.
 fn array_of_rows(function: &str) -> Option<&'static str> {
     Some(match function {
@@ -572,6 +578,7 @@ fn array_of_rows(function: &str) -> Option<&'static str> {
         "jsonb_array_elements" => "jsonb_array_elements\u{1}rows",
         "jsonb_array_elements_text" => "jsonb_array_elements_text\u{1}rows",
         "jsonb_object_keys" => "jsonb_object_keys\u{1}rows",
+        "jsonb_path_query" => "jsonb_path_query\u{1}rows",
         _ => return None,
     })
 }
@@ -713,6 +720,9 @@ fn operator(expr: &mut Expr) -> Result<()> {
         | Expr::AnyOp { .. }
         | Expr::AllOp { .. }
         | Expr::InList { .. } => std::mem::replace(expr, number("0")),
+        Expr::Cast { data_type: DataType::Custom(name, _), .. } if is_jsonpath(name) => {
+            std::mem::replace(expr, number("0"))
+        }
         _ => return Ok(()),
     };
     *expr = match old {
@@ -781,6 +791,8 @@ fn operator(expr: &mut Expr) -> Result<()> {
         }
         // DataFusion's planner looks up columns within brackets in no outer query.
         Expr::Array(array) if array.elem.iter().any(has_column) => call("make_array", array.elem),
+        // Of casts there are only those to `jsonpath`.
+        Expr::Cast { expr, .. } => call("jsonpath", vec![*expr]),
         Expr::Collate { expr, collation } => collate(*expr, &collation)?,
         Expr::InList { expr, list, negated } => in_list(*expr, list, negated)?,
         Expr::InSubquery { expr, subquery, negated } => match row_of(&expr) {
@@ -955,7 +967,15 @@ fn renamed(mut function: Function) -> Expr {
             ),
             1,
         )
-        | (Some(name @ ("regexp_matches" | "regexp_split_to_table" | "string_to_table")), 2..) => {
+        | (
+            Some(
+                name @ ("jsonb_path_query"
+                | "regexp_matches"
+                | "regexp_split_to_table"
+                | "string_to_table"),
+            ),
+            2..,
+        ) => {
             let array = array_of_rows(name).expect("a function of rows");
             function.name = ObjectName::from(vec![quoted(array.to_owned())]);
             call("unnest", vec![Expr::Function(function)])
