@@ -4,7 +4,8 @@
 //! joins that add rows without a match, EXCEPT) have no meaning there, and an aggregate, which has
 //! a row for empty input, would never end. The rules are PostgreSQL's.
 
-use std::sync::{Arc, LazyLock};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -92,26 +93,28 @@ fn names(plan: &LogicalPlan, query: &RecursiveQuery) -> Result<bool> {
     Ok(found)
 }
 
-/// `value`, whose field has no metadata: DataFusion runs a recursive query only if the fields of both of its parts
-/// have the same.
-pub(crate) fn unmarked(value: Expr) -> Expr {
-    static UNMARKED: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
-        let signature = Signature::any(1, Volatility::Immutable);
-        Arc::new(ScalarUDF::new_from_impl(Unmarked(signature)))
-    });
-    UNMARKED.call(vec![value])
+/// `value`, whose field has exactly this metadata: DataFusion runs a recursive query only if the fields of both of its
+/// parts have the same, and an alias adds to a column's metadata, if it does not lose its own, and takes nothing away.
+pub(crate) fn marked(value: Expr, metadata: &HashMap<String, String>) -> Expr {
+    let metadata = metadata.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+    // A constant that is folded loses its metadata.
+    let signature = Signature::any(1, Volatility::Volatile);
+    ScalarUDF::new_from_impl(Marked { metadata, signature }).call(vec![value])
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Unmarked(Signature);
+struct Marked {
+    metadata: BTreeMap<String, String>,
+    signature: Signature,
+}
 
-impl ScalarUDFImpl for Unmarked {
+impl ScalarUDFImpl for Marked {
     fn name(&self) -> &str {
-        "unmarked"
+        "marked"
     }
 
     fn signature(&self) -> &Signature {
-        &self.0
+        &self.signature
     }
 
     fn return_type(&self, args: &[DataType]) -> Result<DataType> {
@@ -120,7 +123,8 @@ impl ScalarUDFImpl for Unmarked {
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         let given = &args.arg_fields[0];
-        Ok(Arc::new(Field::new("unmarked", given.data_type().clone(), given.is_nullable())))
+        let field = Field::new("marked", given.data_type().clone(), given.is_nullable());
+        Ok(Arc::new(field.with_metadata(self.metadata.clone().into_iter().collect())))
     }
 
     fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {

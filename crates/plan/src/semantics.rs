@@ -56,7 +56,7 @@ use crate::growing;
 use crate::interrupts::go_on;
 use crate::join_keys::with_null_safe_keys;
 use crate::levels::aggregates_are_own;
-use crate::recursion::{recursion_is_well_formed, unmarked};
+use crate::recursion::{marked, recursion_is_well_formed};
 use crate::row_sets::with_fields_compared;
 use crate::session_zone;
 use crate::set_operations::{with_copies_counted, with_flat_unions};
@@ -342,11 +342,11 @@ fn with_metadata_of(plan: LogicalPlan, schema: &DFSchema) -> Result<LogicalPlan>
     }
     let columns = plan.schema().columns().into_iter().zip(fields());
     let exprs = columns.map(|(column, (own, wanted))| {
+        let column = match own.metadata() == wanted.metadata() {
+            true => Expr::Column(column),
+            false => marked(Expr::Column(column), wanted.metadata()),
+        };
         let metadata = FieldMetadata::from(wanted.as_ref());
-        // An alias adds to a column's metadata, and takes nothing away.
-        let is_kept = own.metadata().keys().all(|key| wanted.metadata().contains_key(key));
-        let column = Expr::Column(column);
-        let column = if is_kept { column } else { unmarked(column) };
         column.alias_with_metadata(own.name(), Some(metadata))
     });
     let exprs: Vec<Expr> = exprs.collect();

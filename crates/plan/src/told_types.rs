@@ -41,10 +41,9 @@ pub(crate) fn told_types(plan: &LogicalPlan) -> Vec<Option<String>> {
             let inputs: Vec<_> = union.inputs.iter().map(|input| told_types(input)).collect();
             let column = |at: usize| {
                 let mut kinds = inputs.iter().map(|told| told.get(at).cloned().flatten());
-                kinds
-                    .next()
-                    .flatten()
-                    .filter(|first| kinds.all(|kind| kind.as_ref() == Some(first)))
+                let first = kinds.next().flatten()?;
+                (first == "name" || kinds.all(|kind| kind.as_ref() == Some(&first)))
+                    .then_some(first)
             };
             (0..fields.len()).map(column).collect()
         }
@@ -194,9 +193,13 @@ impl Below<'_> {
         let numbers = kinds.contains(&Kind::Number);
         kinds.retain(|kind| *kind != Kind::Number);
         let ids = kinds.iter().all(|kind| matches!(kind, Kind::Told(name) if is_object_id(name)));
-        match kinds.iter().all(|kind| *kind == kinds[0]) {
-            true if !numbers && !kinds.is_empty() => kinds.swap_remove(0),
-            _ if ids && !kinds.is_empty() => Kind::Told("oid".to_owned()),
+        match kinds.first() {
+            // A text beside a name becomes a name; a name beside a text, a text.
+            Some(Kind::Told(name)) if name == "name" && !numbers => kinds.swap_remove(0),
+            Some(Kind::Told(_)) if !numbers && kinds.iter().all(|kind| *kind == kinds[0]) => {
+                kinds.swap_remove(0)
+            }
+            Some(_) if ids => Kind::Told("oid".to_owned()),
             _ => Kind::Other,
         }
     }
