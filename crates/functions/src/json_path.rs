@@ -95,10 +95,7 @@ fn is_of_items(error: &JsonError) -> bool {
 
 /// `like_regex`: XQuery's flags in PostgreSQL's letters.
 fn matches(pattern: &str, flags: &str, item: &str) -> halcyon_json::Result<bool> {
-    let letters = flags.chars().filter_map(|flag| match flag {
-        'i' | 'x' | 'q' => Some(flag),
-        _ => None,
-    });
+    let letters = flags.chars().filter(|flag| matches!(flag, 'i' | 'x' | 'q'));
     // Without `s` a point matches no newline; with `m` anchors match at lines.
     let lines = match (flags.contains('s'), flags.contains('m')) {
         (false, true) => "n",
