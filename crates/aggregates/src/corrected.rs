@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, FieldRef, Float64Type};
+use arrow::datatypes::{DataType, Field, FieldRef, Float64Type};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::function::{
     AccumulatorArgs, AggregateFunctionSimplification, StateFieldsArgs,
@@ -24,6 +24,7 @@ use datafusion::physical_expr::expressions::Literal;
 
 use halcyon_sql::diagnose::external;
 use halcyon_sql::error::{SqlError, SqlState};
+use halcyon_sql::types::{OID_ALIAS_KEY, PG_TYPE_KEY};
 
 /// The most centroids of a digest.
 const CENTROIDS_MAX: i128 = 100_000;
@@ -38,6 +39,7 @@ pub fn corrected(all: &[Arc<AggregateUDF>]) -> Vec<Arc<AggregateUDF>> {
                 Correction::Centroids
             }
             "string_agg" => Correction::Texts,
+            "array_agg" => Correction::Named,
             _ => return None,
         };
         let inner = Arc::clone(function);
@@ -59,6 +61,8 @@ enum Correction {
     Centroids,
     /// The result is a text: DataFusion gives `LargeUtf8`, which is `json` here.
     Texts,
+    /// The result's field names the type of arrays of what only system tables have.
+    Named,
     /// Accumulators look whether the statement is to end.
     Watched,
 }
@@ -117,6 +121,16 @@ impl Corrected {
     }
 }
 
+/// The type of arrays of what a column of a system table holds, if only system tables have it: `pg_typeof` tells it.
+fn list_type(field: &Field) -> Option<&'static str> {
+    match field.metadata().get(PG_TYPE_KEY).map(String::as_str) {
+        Some("name") => Some("name[]"),
+        Some("char") => Some("char[]"),
+        Some(_) => None,
+        None => field.metadata().contains_key(OID_ALIAS_KEY).then_some("oid[]"),
+    }
+}
+
 impl AggregateUDFImpl for Corrected {
     fn name(&self) -> &str {
         self.inner.name()
@@ -143,6 +157,13 @@ impl AggregateUDFImpl for Corrected {
             Correction::Texts => {
                 Arc::new(field.as_ref().clone().with_data_type(DataType::Utf8View))
             }
+            Correction::Named => match fields.first().and_then(|of| list_type(of)) {
+                Some(told) => {
+                    let told = [(PG_TYPE_KEY.to_owned(), told.to_owned())].into();
+                    Arc::new(field.as_ref().clone().with_metadata(told))
+                }
+                None => field,
+            },
             _ => field,
         })
     }
@@ -189,6 +210,21 @@ impl AggregateUDFImpl for Corrected {
 
     fn order_sensitivity(&self) -> AggregateOrderSensitivity {
         self.inner.order_sensitivity()
+    }
+
+    fn with_beneficial_ordering(
+        self: Arc<Self>,
+        beneficial: bool,
+    ) -> Result<Option<Arc<dyn AggregateUDFImpl>>> {
+        let inner = self.inner.as_ref().clone().with_beneficial_ordering(beneficial)?;
+        Ok(inner.map(|inner| {
+            let (inner, correction) = (Arc::new(inner), self.correction);
+            Arc::new(Corrected { inner, correction }) as Arc<dyn AggregateUDFImpl>
+        }))
+    }
+
+    fn supports_null_handling_clause(&self) -> bool {
+        self.inner.supports_null_handling_clause()
     }
 
     fn simplify(&self) -> Option<AggregateFunctionSimplification> {

@@ -20,6 +20,7 @@ mod growing_text;
 mod json;
 mod json_made;
 mod json_parts;
+mod json_path;
 mod network;
 mod parse_ident;
 mod pgcrypto;
@@ -419,6 +420,7 @@ static TABLES: &[&[Row]] = &[
     array_fill::ROWS,
     thresholds::ROWS,
     json_parts::ROWS,
+    json_path::ROWS,
     json_made::ROWS,
     network::ROWS,
     pgcrypto::ROWS,

@@ -2,7 +2,7 @@
 //!
 //! [`parse`] reads text with PostgreSQL's errors; [`text`] finds the members of a `json` in its text;
 //! [`Tree`] is a document in memory, [`Node`] one as it is stored; [`change`] has what operators and
-//! functions make of documents, [`Node::write`] and [`write`](mod@write) their text.
+//! functions make of documents, [`path`] the paths of `jsonpath`, [`Node::write`] and [`write`](mod@write) their text.
 //!
 //! Words: a *document* is a whole value; its *members* are the pairs of an object or the elements of an
 //! array.
@@ -22,6 +22,7 @@ pub mod change;
 mod error;
 pub mod number;
 pub mod parse;
+pub mod path;
 pub mod string;
 pub mod text;
 mod tree;

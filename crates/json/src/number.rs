@@ -64,6 +64,47 @@ impl Number {
         }
         Some(if self.is_negative { -value } else { value })
     }
+
+    /// The number with the other sign.
+    pub(crate) fn negated(&self) -> Number {
+        Number { is_negative: !self.is_negative && !self.digits.is_empty(), ..self.clone() }
+    }
+
+    /// The number times ten to `scale`, which is no less than its own; `None` if it has too many digits.
+    pub(crate) fn scaled(&self, scale: u16) -> Option<i128> {
+        let mut value: i128 = 0;
+        for at in 0..usize::try_from(self.exponent + i32::from(scale)).unwrap_or(0) {
+            let digit = self.digits.get(at).copied().unwrap_or(0);
+            value = value.checked_mul(10)?.checked_add(i128::from(digit))?;
+        }
+        Some(if self.is_negative { -value } else { value })
+    }
+
+    /// The number `value` divided by ten to `scale`.
+    pub(crate) fn of_scaled(value: i128, scale: u16) -> Result<Number> {
+        let places = usize::from(scale);
+        let digits = format!("{:0>width$}", value.unsigned_abs(), width = places + 1);
+        let (whole, behind) = digits.split_at(digits.len() - places);
+        let sign = if value < 0 { "-" } else { "" };
+        Number::read(&match places {
+            0 => format!("{sign}{whole}"),
+            _ => format!("{sign}{whole}.{behind}"),
+        })
+    }
+
+    /// The next whole number below, or above. Errors: 22003 for more digits than 38.
+    pub(crate) fn rounded(&self, below: bool) -> Result<Number> {
+        let whole = self.scaled(0);
+        let whole =
+            whole.ok_or_else(|| JsonError::new(b"22003", "value overflows numeric format"))?;
+        let is_whole = self.digits.len() as i64 <= i64::from(self.exponent);
+        let step = match (is_whole, below, self.is_negative) {
+            (false, true, true) => -1,
+            (false, false, false) => 1,
+            _ => 0,
+        };
+        Number::of_scaled(whole + step, 0)
+    }
 }
 
 impl Ord for Number {

@@ -113,7 +113,8 @@ fn told_type(column: &str) -> Option<&'static str> {
         | "datname" | "nspname" => "name",
         "typtype" | "typcategory" | "typdelim" | "typalign" | "typstorage" | "prokind"
         | "provolatile" | "proparallel" | "oprkind" | "castcontext" | "castmethod"
-        | "collprovider" | "amtype" | "amoppurpose" => "char",
+        | "collprovider" | "amtype" | "amoppurpose" | "aggkind" | "aggfinalmodify"
+        | "aggmfinalmodify" => "char",
         "typinput" | "typoutput" | "typreceive" | "typsend" | "typmodin" | "typmodout"
         | "typanalyze" | "typsubscript" | "oprcode" | "oprrest" | "oprjoin" | "prosupport"
         | "amhandler" | "prsstart" | "prstoken" | "prsend" | "prsheadline" | "prslextype"
@@ -175,7 +176,9 @@ impl Fixed {
         let fields = table.schema.fields().iter().map(|field| match field.data_type() {
             DataType::Utf8 if field.name().ends_with("acl") => {
                 let item = Arc::new(Field::new_list_field(DataType::Utf8View, true));
-                Arc::new(Field::new(field.name(), DataType::List(item), true))
+                let field = Field::new(field.name(), DataType::List(item), true);
+                let told = (PG_TYPE_KEY.to_owned(), "aclitem[]".to_owned());
+                Arc::new(field.with_metadata([told].into()))
             }
             _ if array_type(field.name()).is_some() => {
                 let (item, told) = array_type(field.name()).expect("just looked at");

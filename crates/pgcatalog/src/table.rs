@@ -122,10 +122,8 @@ fn time_type() -> DataType {
 
 /// The `pg_type` id of an Arrow field of a system table.
 pub(crate) fn type_oid(field: &Field) -> u32 {
-    if field.metadata().contains_key(OID_ALIAS_KEY) {
-        return 26;
-    }
     match field.metadata().get(PG_TYPE_KEY).map(String::as_str) {
+        Some("regproc") => return 24,
         Some("name") => return CatalogType::Name.type_oid(),
         Some("char") => return CatalogType::Char.type_oid(),
         Some("aclitem[]") => return CatalogType::Acl.type_oid(),
@@ -134,6 +132,7 @@ pub(crate) fn type_oid(field: &Field) -> u32 {
         Some("char[]") => return 1002,
         Some("int2vector") => return CatalogType::Int2Vector.type_oid(),
         Some("oidvector") => return CatalogType::Oids.type_oid(),
+        _ if field.metadata().contains_key(OID_ALIAS_KEY) => return 26,
         _ => {}
     }
     match field.data_type() {

@@ -42,6 +42,7 @@ use crate::semantics;
 use crate::single_table;
 use crate::sizes;
 use crate::system_names::{SystemNames, SystemSchemas};
+use crate::told_types::told_types;
 use crate::user_types;
 use crate::values_lists;
 use halcyon_catalog::session_vars::SessionVars;
@@ -53,10 +54,11 @@ use halcyon_sql::function_tables;
 use halcyon_sql::identifier::fold;
 use halcyon_sql::many_rows::repeats_rows;
 use halcyon_sql::merged_columns::{self, Tables};
+use halcyon_sql::outer_names;
 use halcyon_sql::parse::{parse_query, with_stack};
 use halcyon_sql::rows::ResultColumn;
 use halcyon_sql::short_aliases;
-use halcyon_sql::types::SqlType;
+use halcyon_sql::types::{PG_TYPE_KEY, SqlType};
 use halcyon_sql::values::sql_type_of;
 
 /// The greatest depth of views on views.
@@ -385,9 +387,14 @@ pub fn result_columns(plan: &LogicalPlan) -> Arc<[ResultColumn]> {
     schema
         .iter()
         .zip(origins(plan))
-        .map(|((_, field), origin)| {
+        .zip(told_types(plan))
+        .map(|(((_, field), origin), told)| {
             let name = dialect::shown_name(name_before_repeat(schema, field.name())).to_owned();
-            ResultColumn { name, field: Arc::clone(field), ty: sql_type_of(field), origin }
+            let mut field = Arc::clone(field);
+            if let Some(told) = told {
+                Arc::make_mut(&mut field).metadata_mut().insert(PG_TYPE_KEY.to_owned(), told);
+            }
+            ResultColumn { name, ty: sql_type_of(&field), field, origin }
         })
         .collect()
 }
@@ -439,6 +446,7 @@ impl Context<'_> {
         values_lists::settle(query, &|query| self.field_of(query));
         merged_columns::settle(query, self)?;
         dialect::rewrite_query(query)?;
+        outer_names::settle(query);
         Ok(relations)
     }
 

@@ -4,9 +4,16 @@
 //! joins that add rows without a match, EXCEPT) have no meaning there, and an aggregate, which has
 //! a row for empty input, would never end. The rules are PostgreSQL's.
 
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, JoinType, Result};
-use datafusion::logical_expr::{LogicalPlan, RecursiveQuery};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, LogicalPlan, RecursiveQuery, ReturnFieldArgs, ScalarFunctionArgs,
+    ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
 use halcyon_sql::diagnose::external;
 use halcyon_sql::error::{SqlError, SqlState};
 
@@ -84,4 +91,43 @@ fn names(plan: &LogicalPlan, query: &RecursiveQuery) -> Result<bool> {
         Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     })?;
     Ok(found)
+}
+
+/// `value`, whose field has exactly this metadata: DataFusion runs a recursive query only if the fields of both of its
+/// parts have the same, and an alias adds to a column's metadata, if it does not lose its own, and takes nothing away.
+pub(crate) fn marked(value: Expr, metadata: &HashMap<String, String>) -> Expr {
+    let metadata = metadata.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+    // A constant that is folded loses its metadata.
+    let signature = Signature::any(1, Volatility::Volatile);
+    ScalarUDF::new_from_impl(Marked { metadata, signature }).call(vec![value])
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Marked {
+    metadata: BTreeMap<String, String>,
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for Marked {
+    fn name(&self) -> &str {
+        "marked"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, args: &[DataType]) -> Result<DataType> {
+        Ok(args[0].clone())
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let given = &args.arg_fields[0];
+        let field = Field::new("marked", given.data_type().clone(), given.is_nullable());
+        Ok(Arc::new(field.with_metadata(self.metadata.clone().into_iter().collect())))
+    }
+
+    fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        Ok(args.args.swap_remove(0))
+    }
 }

@@ -56,7 +56,7 @@ use crate::growing;
 use crate::interrupts::go_on;
 use crate::join_keys::with_null_safe_keys;
 use crate::levels::aggregates_are_own;
-use crate::recursion::recursion_is_well_formed;
+use crate::recursion::{marked, recursion_is_well_formed};
 use crate::row_sets::with_fields_compared;
 use crate::session_zone;
 use crate::set_operations::{with_copies_counted, with_flat_unions};
@@ -337,13 +337,18 @@ fn literals(plan: LogicalPlan) -> Result<LogicalPlan> {
 /// A plan whose columns say of their types what those of a schema say, also when its constants are folded.
 fn with_metadata_of(plan: LogicalPlan, schema: &DFSchema) -> Result<LogicalPlan> {
     let fields = || plan.schema().fields().iter().zip(schema.fields());
-    if fields().all(|(own, wanted)| own.metadata().is_empty() && wanted.metadata().is_empty()) {
+    // The columns of a union get their metadata in later passes.
+    let unions = plan.exists(|node| Ok(matches!(node, LogicalPlan::Union(_))))?;
+    let is_bare = |field: &FieldRef| field.metadata().is_empty();
+    if !unions && fields().all(|(own, wanted)| is_bare(own) && is_bare(wanted)) {
         return Ok(plan);
     }
     let columns = plan.schema().columns().into_iter().zip(fields());
     let exprs = columns.map(|(column, (own, wanted))| {
+        // What runs the plan may have lost metadata that the plan has, of constants and unions, so all are marked.
+        let column = marked(Expr::Column(column), wanted.metadata());
         let metadata = FieldMetadata::from(wanted.as_ref());
-        Expr::Column(column).alias_with_metadata(own.name(), Some(metadata))
+        column.alias_with_metadata(own.name(), Some(metadata))
     });
     let exprs: Vec<Expr> = exprs.collect();
     Projection::try_new(exprs, Arc::new(plan)).map(LogicalPlan::Projection)

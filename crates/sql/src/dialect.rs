@@ -342,9 +342,15 @@ fn figured(expr: &Expr) -> Option<(String, bool)> {
     let name = match expr {
         Expr::Identifier(ident) => return strong(fold(ident)),
         Expr::CompoundIdentifier(parts) => return parts.last().map(fold).and_then(strong),
-        Expr::Nested(inner)
-        | Expr::Collate { expr: inner, .. }
-        | Expr::CompoundFieldAccess { root: inner, .. } => return figured(inner),
+        Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => return figured(inner),
+        // The last field that is named; subscripts have no name.
+        Expr::CompoundFieldAccess { root, access_chain } => {
+            let field = access_chain.iter().rev().find_map(|access| match access {
+                ast::AccessExpr::Dot(Expr::Identifier(field)) => Some(fold(field)),
+                _ => None,
+            });
+            return field.map_or_else(|| figured(root), strong);
+        }
         Expr::Cast { expr: inner, data_type, .. } => {
             let strong = figured(inner).filter(|(_, weak)| !weak);
             return strong.or_else(|| Some((type_name(data_type), true)));
@@ -360,9 +366,6 @@ fn figured(expr: &Expr) -> Option<(String, bool)> {
         Expr::Subquery(query) => return first_name(query).and_then(strong),
         Expr::TypedString(typed) => return Some((type_name(&typed.data_type), true)),
         Expr::Interval(_) => return Some(("interval".to_owned(), true)),
-        Expr::Value(value) if matches!(value.value, Value::Boolean(_)) => {
-            return Some(("bool".to_owned(), true));
-        }
         Expr::Exists { negated: false, .. } => "exists",
         Expr::Extract { .. } => "extract",
         Expr::Position { .. } => "position",
@@ -558,6 +561,12 @@ fn unnest_of_function(factor: &mut TableFactor) {
     }
 }
 
+/// Whether a type's name is that of paths into documents, whose values are texts here.
+fn is_jsonpath(name: &ObjectName) -> bool {
+    let last = name.0.last().and_then(ObjectNamePart::as_ident);
+    last.is_some_and(|name| fold(name) == "jsonpath")
+}
+
 /// The function that gives as an array what a function of many rows gives.
 fn array_of_rows(function: &str) -> Option<&'static str> {
     Some(match function {
@@ -571,6 +580,7 @@ fn array_of_rows(function: &str) -> Option<&'static str> {
         "jsonb_array_elements" => "jsonb_array_elements\u{1}rows",
         "jsonb_array_elements_text" => "jsonb_array_elements_text\u{1}rows",
         "jsonb_object_keys" => "jsonb_object_keys\u{1}rows",
+        "jsonb_path_query" => "jsonb_path_query\u{1}rows",
         _ => return None,
     })
 }
@@ -712,6 +722,9 @@ fn operator(expr: &mut Expr) -> Result<()> {
         | Expr::AnyOp { .. }
         | Expr::AllOp { .. }
         | Expr::InList { .. } => std::mem::replace(expr, number("0")),
+        Expr::Cast { data_type: DataType::Custom(name, _), .. } if is_jsonpath(name) => {
+            std::mem::replace(expr, number("0"))
+        }
         _ => return Ok(()),
     };
     *expr = match old {
@@ -783,6 +796,8 @@ fn operator(expr: &mut Expr) -> Result<()> {
         }
         // DataFusion's planner looks up columns within brackets in no outer query.
         Expr::Array(array) if array.elem.iter().any(has_column) => call("make_array", array.elem),
+        // Of casts there are only those to `jsonpath`.
+        Expr::Cast { expr, .. } => call("jsonpath", vec![*expr]),
         Expr::Collate { expr, collation } => collate(*expr, &collation)?,
         Expr::InList { expr, list, negated } => in_list(*expr, list, negated)?,
         Expr::InSubquery { expr, subquery, negated } => match row_of(&expr) {
@@ -969,7 +984,15 @@ fn renamed(mut function: Function) -> Expr {
             ),
             1,
         )
-        | (Some(name @ ("regexp_matches" | "regexp_split_to_table" | "string_to_table")), 2..) => {
+        | (
+            Some(
+                name @ ("jsonb_path_query"
+                | "regexp_matches"
+                | "regexp_split_to_table"
+                | "string_to_table"),
+            ),
+            2..,
+        ) => {
             let array = array_of_rows(name).expect("a function of rows");
             function.name = ObjectName::from(vec![quoted(array.to_owned())]);
             call("unnest", vec![Expr::Function(function)])
@@ -1446,7 +1469,11 @@ mod tests {
             ("DATE '2020-01-01'", "date"),
             ("EXISTS (SELECT 1)", "exists"),
             ("NOT a", "?column?"),
+            ("true", "?column?"),
             ("(b)", "b"),
+            ("(f(a)).n", "n"),
+            ("(f(a)).n[1]", "n"),
+            ("a[1]", "a"),
         ] {
             let text = rewritten(&format!("SELECT {item}"));
             assert!(text.ends_with(&format!(" AS \"{name}\"")), "{item}: {text}");

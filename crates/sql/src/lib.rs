@@ -26,6 +26,7 @@ pub mod locking;
 pub mod made;
 pub mod many_rows;
 pub mod merged_columns;
+pub mod outer_names;
 pub mod parse;
 mod postgresql;
 mod records;

@@ -22,6 +22,7 @@ pub(crate) const FUNCTIONS: &[&str] = &[
     "jsonb_each",
     "jsonb_each_text",
     "jsonb_object_keys",
+    "jsonb_path_query",
     "regexp_matches",
     "regexp_split_to_table",
     "string_to_table",

@@ -198,7 +198,11 @@ fn without_subqueries(node: LogicalPlan, names: &mut Names) -> Result<Transforme
             let (asking, plain): (Vec<_>, Vec<_>) = condition.partition(holds_subquery);
             node.filter = conjunction(plain);
             if node.join_type == JoinType::Inner {
-                return Ok(Transformed::yes(filter(LogicalPlan::Join(node), asking)?));
+                // The caller goes on below this node, so the filter is rewritten here.
+                return match filter(LogicalPlan::Join(node), asking)? {
+                    LogicalPlan::Filter(filter) => filter_without_subqueries(filter, names),
+                    plain => Ok(Transformed::yes(plain)),
+                };
             }
             outer::without_subqueries(node, asking, names).map(Transformed::yes)
         }

@@ -120,20 +120,12 @@ pub(super) const FUNCTIONS: &[Definition] = &[
         let empty = || arrow::array::new_empty_array(&element);
         Ok(list_of(args[0].list().unwrap_or_else(empty)))
     }),
-    // An array of texts that are names.
-    define("pg_name_array", (1, 1), Gives::Names, PURE, |_, args| {
-        Ok(args[0].list().map_or(ScalarValue::Null, list_of))
-    }),
     // `age` of a transaction's number: numbers do not wrap here, so nothing ever gets old.
     define("pg_xid_age", (1, 1), Gives::Int4, PURE, |_, args| {
         Ok(if args[0].is_null() { ScalarValue::Null } else { ScalarValue::Int32(Some(0)) })
     }),
     define("mxid_age", (1, 1), Gives::Int4, PURE, |_, args| {
         Ok(if args[0].is_null() { ScalarValue::Null } else { ScalarValue::Int32(Some(0)) })
-    }),
-    // An array of integers that are object ids.
-    define("pg_oid_array", (1, 1), Gives::Oids, PURE, |_, args| {
-        Ok(args[0].list().map_or(ScalarValue::Null, list_of))
     }),
     // `ARRAY(SELECT prefix || x FROM unnest(texts) x)`.
     define("pg_prefix_each", (2, 2), Gives::Texts, PURE, |_, args| {

@@ -116,6 +116,41 @@ system_tables! {
         tidx_blks_hit: i64 = 0,
     }
 
+    pg_stat_user_indexes: StatIndexesRow from index_statistics,
+        pg_stat_all_indexes from index_statistics
+    {
+        relid: Oid,
+        indexrelid: Oid,
+        schemaname: Name,
+        relname: Name,
+        indexrelname: Name,
+        idx_scan: i64 = 0,
+        idx_tup_read: i64 = 0,
+        idx_tup_fetch: i64 = 0,
+    }
+
+    pg_statio_user_indexes: StatioIndexesRow from index_reads,
+        pg_statio_all_indexes from index_reads
+    {
+        relid: Oid,
+        indexrelid: Oid,
+        schemaname: Name,
+        relname: Name,
+        indexrelname: Name,
+        idx_blks_read: i64 = 0,
+        idx_blks_hit: i64 = 0,
+    }
+
+    pg_statio_user_sequences: StatioSequencesRow from sequence_reads,
+        pg_statio_all_sequences from sequence_reads
+    {
+        relid: Oid,
+        schemaname: Name,
+        relname: Name,
+        blks_read: i64 = 0,
+        blks_hit: i64 = 0,
+    }
+
     pg_cursors: CursorsRow from cursors {
         name: Text,
         statement: Text,
@@ -244,6 +279,43 @@ fn table_statistics(context: &Context, rows: &mut Vec<StatUserTablesRow>) {
 fn table_reads(context: &Context, rows: &mut Vec<StatioTablesRow>) {
     for (object, _) in objects::each_table(context) {
         row!(rows; StatioTablesRow {
+            relid: object.oid,
+            schemaname: &object.schema,
+            relname: &object.name,
+        });
+    }
+}
+
+fn index_statistics(context: &Context, rows: &mut Vec<StatIndexesRow>) {
+    for object in context.objects().relations.values() {
+        let What::Index(table, _) = &object.what else { continue };
+        row!(rows; StatIndexesRow {
+            relid: table.id.0,
+            indexrelid: object.oid,
+            schemaname: &object.schema,
+            relname: &table.name,
+            indexrelname: &object.name,
+        });
+    }
+}
+
+fn index_reads(context: &Context, rows: &mut Vec<StatioIndexesRow>) {
+    for object in context.objects().relations.values() {
+        let What::Index(table, _) = &object.what else { continue };
+        row!(rows; StatioIndexesRow {
+            relid: table.id.0,
+            indexrelid: object.oid,
+            schemaname: &object.schema,
+            relname: &table.name,
+            indexrelname: &object.name,
+        });
+    }
+}
+
+fn sequence_reads(context: &Context, rows: &mut Vec<StatioSequencesRow>) {
+    for object in context.objects().relations.values() {
+        let What::Sequence(..) = &object.what else { continue };
+        row!(rows; StatioSequencesRow {
             relid: object.oid,
             schemaname: &object.schema,
             relname: &object.name,

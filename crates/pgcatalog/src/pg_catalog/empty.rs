@@ -12,7 +12,7 @@ pub(crate) const TABLES: &[Def] = &[
     ]),
     Def::empty("pg_policy", &[
         ("oid", Oid), ("polname", Name), ("polrelid", Oid), ("polcmd", Char),
-        ("polpermissive", Bool), ("polroles", Oids), ("polqual", Text),
+        ("polpermissive", Bool), ("polroles", OidArray), ("polqual", Text),
         ("polwithcheck", Text),
     ]),
     Def::empty("pg_trigger", &[

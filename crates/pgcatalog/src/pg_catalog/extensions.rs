@@ -2,7 +2,7 @@
 
 use crate::Context;
 use crate::objects;
-use crate::view::{Name, Oid, Oids, Text, Texts, row, system_tables};
+use crate::view::{Name, Oid, OidArray, Text, Texts, row, system_tables};
 use halcyon_catalog::SUPERUSER;
 use halcyon_sql::extensions::EXTENSIONS;
 
@@ -14,7 +14,7 @@ system_tables! {
         extnamespace: Oid,
         extrelocatable: bool,
         extversion: Text,
-        extconfig: Option<Oids>,
+        extconfig: Option<OidArray>,
         extcondition: Option<Texts>,
     }
 

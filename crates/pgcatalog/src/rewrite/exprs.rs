@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, Array, ArrayElemTypeDef, BinaryOperator, CaseWhen, CastKind, DataType, Expr,
     Function, FunctionArguments, Ident, ObjectName, ObjectNamePart, Select, Subscript,
-    UnaryOperator, Value, ValueWithSpan, Visit, VisitMut, Visitor, VisitorMut,
+    UnaryOperator, Value, ValueWithSpan, VisitMut, VisitorMut,
 };
 
 use halcyon_sql::coerce::arrays;
@@ -19,6 +19,11 @@ pub(super) fn rewrite(expr: &mut Expr, _: &Context) {
         Expr::Function(function) => strip_schema(function),
         Expr::BinaryOp { left, op, right } => {
             builtin_operator(op);
+            if *op == BinaryOperator::StringConcat {
+                // Beside a text, what names an object is its name.
+                show_name(left);
+                show_name(right);
+            }
             function_ids(left, right);
             function_ids(right, left);
         }
@@ -31,8 +36,7 @@ pub(super) fn rewrite(expr: &mut Expr, _: &Context) {
     let new = match expr {
         Expr::Function(function) => set_returning(function)
             .or_else(|| to_reg(function))
-            .or_else(|| age_of_transaction(function))
-            .or_else(|| names_gathered(function)),
+            .or_else(|| age_of_transaction(function)),
         Expr::Identifier(ident) if ident.quote_style.is_none() => {
             let name = folded(ident);
             is_bare_function(&name).then(|| call(&name, Vec::new()))
@@ -43,9 +47,6 @@ pub(super) fn rewrite(expr: &mut Expr, _: &Context) {
                 matches!(name.as_deref(), Some("default" | "c" | "posix" | "ucs_basic"))
             });
             known.then(|| (**expr).clone())
-        }
-        Expr::Case { conditions, .. } if gathers_types(conditions) => {
-            Some(call("pg_oid_array", vec![expr.clone()]))
         }
         Expr::Cast { expr, data_type, .. } => cast(expr, data_type),
         Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => {
@@ -91,29 +92,16 @@ fn path_of<'a>(column: &'a Expr, name: &str) -> Option<impl Fn(&str) -> Expr + u
     (folded(last) == name).then_some(move |other: &str| {
         let mut path = table.to_vec();
         path.push(Ident::new(other));
-        match path.len() {
-            1 => Expr::Identifier(path.remove(0)),
-            _ => Expr::CompoundIdentifier(path),
-        }
+        column_at(path)
     })
 }
 
-/// Whether a branch gathers the types of columns, which are object ids.
-fn gathers_types(conditions: &[CaseWhen]) -> bool {
-    struct Gathered;
-    impl Visitor for Gathered {
-        type Break = ();
-
-        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-            let Expr::Function(function) = expr else { return ControlFlow::Continue(()) };
-            let gathers = function_name(function).as_deref() == Some("array_agg")
-                && super::arguments(function)
-                    .first()
-                    .is_some_and(|of| path_of(of, "atttypid").is_some());
-            if gathers { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        }
+/// The column that a path names.
+fn column_at(mut path: Vec<Ident>) -> Expr {
+    match path.len() {
+        1 => Expr::Identifier(path.remove(0)),
+        _ => Expr::CompoundIdentifier(path),
     }
-    conditions.iter().any(|when| when.result.visit(&mut Gathered).is_break())
 }
 
 /// `pg_catalog.t.c`, a column by its table's whole name, as `t.c`.
@@ -244,15 +232,6 @@ fn age_of_transaction(function: &Function) -> Option<Expr> {
         .then(|| call("pg_xid_age", vec![argument.clone()]))
 }
 
-/// `array_agg` of a column of names, as the array of names that it is.
-fn names_gathered(function: &Function) -> Option<Expr> {
-    const NAMES: &[&str] = &["attname", "relname", "nspname", "typname", "conname", "rolname"];
-    let gathers = function_name(function)? == "array_agg" && function.over.is_none();
-    let of = super::arguments(function).first().and_then(|of| column_name(of))?;
-    (gathers && NAMES.contains(&of.as_str()))
-        .then(|| call("pg_name_array", vec![Expr::Function(function.clone())]))
-}
-
 /// The name of a column.
 fn column_name(expr: &Expr) -> Option<String> {
     match expr {
@@ -279,7 +258,7 @@ fn cast(inner: &Expr, ty: &DataType) -> Option<Expr> {
         return Some(call(&format!("pg_{reg}_oid"), vec![inner.clone()]));
     }
     if let DataType::Array(element) = ty {
-        return array_literal(inner, element);
+        return objects_named(inner, element).or_else(|| array_literal(inner, element));
     }
     let ty = builtin_type(ty)?;
     if matches!(ty, DataType::Integer(_)) && is_function_column(inner) {
@@ -366,6 +345,25 @@ fn lists_of_rights(conditions: &mut [CaseWhen], else_result: &mut Option<Box<Exp
     }
 }
 
+/// `'{a,b}'::regtype[]` and `ARRAY['a', 'b']::regtype[]` as the array of the objects' ids.
+fn objects_named(inner: &Expr, element: &ArrayElemTypeDef) -> Option<Expr> {
+    let (ArrayElemTypeDef::SquareBracket(ty, _) | ArrayElemTypeDef::AngleBracket(ty)) = element
+    else {
+        return None;
+    };
+    let kind = reg_type(ty).filter(|kind| *kind != "regproc")?;
+    let elem = match inner {
+        Expr::Array(array) => array.elem.clone(),
+        Expr::Nested(inner) => return objects_named(inner, element),
+        other => {
+            let texts = arrays::parse(literal(other)?).ok()?.into_iter();
+            texts.map(|text| text.map_or_else(super::null, string)).collect()
+        }
+    };
+    let id = |name| call(&format!("pg_{kind}_oid"), vec![name]);
+    Some(Expr::Array(Array { elem: elem.into_iter().map(id).collect(), named: true }))
+}
+
 /// `'{a,b}'::text[]` as `ARRAY['a','b']`.
 fn array_literal(inner: &Expr, element: &ArrayElemTypeDef) -> Option<Expr> {
     let numeric = match element {
@@ -434,11 +432,7 @@ fn access(root: &Expr, chain: &[AccessExpr]) -> Option<Expr> {
                     op: BinaryOperator::Plus,
                     right: Box::new(number(1)),
                 };
-                let column = match path.len() {
-                    1 => Expr::Identifier(path.remove(0)),
-                    _ => Expr::CompoundIdentifier(path),
-                };
-                return Some(call("substr", vec![column, place, number(1)]));
+                return Some(call("substr", vec![column_at(path), place, number(1)]));
             }
             let vectors = ["indoption", "indkey", "indclass", "indcollation"];
             if !vectors.iter().any(|vector| name.ends_with(vector)) {
@@ -449,7 +443,7 @@ fn access(root: &Expr, chain: &[AccessExpr]) -> Option<Expr> {
                 op: BinaryOperator::Plus,
                 right: Box::new(number(1)),
             };
-            Some(call("array_element", vec![Expr::CompoundIdentifier(path), index]))
+            Some(call("array_element", vec![column_at(path), index]))
         }
         _ => None,
     }

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, DataType, Expr, ObjectName, Statement, Visit, Visitor,
+    ArrayElemTypeDef, BinaryOperator, DataType, Expr, ObjectName, Statement, Visit, Visitor,
 };
 
 use super::{folded, function_name, parts};
@@ -49,6 +49,9 @@ impl Visitor for Mentions {
 fn is_system_type(ty: &DataType) -> bool {
     match ty {
         DataType::Regclass => true,
+        DataType::Array(
+            ArrayElemTypeDef::SquareBracket(item, _) | ArrayElemTypeDef::AngleBracket(item),
+        ) => is_system_type(item),
         DataType::Custom(name, _) => parts(name).is_some_and(|parts| {
             parts[0] == "pg_catalog"
                 || parts.last().is_some_and(|name| {

@@ -278,3 +278,55 @@ fn a_named_statement_never_sends_other_columns_than_it_described() {
     let answer = client.query("EXECUTE own");
     assert_eq!(answer[0].field(b'C'), Some("0A000"), "{answer:?}");
 }
+
+/// The ids are those that PostgreSQL tells.
+#[test]
+fn what_is_made_of_names_and_object_ids_is_told_as_such() {
+    let server = server();
+    let mut raw = Raw::connect(server.address());
+    for (expr, from, oid) in [
+        ("array_agg(relname)", "pg_class", 1003),
+        ("array_agg(relname ORDER BY oid)", "pg_class", 1003),
+        ("array_agg(enumlabel)", "pg_enum", 1003),
+        ("array_agg(oid)", "pg_class", 1028),
+        ("array_agg(relkind)", "pg_class", 1002),
+        ("ARRAY[relname, NULL]", "pg_class", 1003),
+        ("ARRAY[oid, 0]", "pg_class", 1028),
+        ("(array_agg(relname))[1]", "pg_class", 19),
+        ("unnest(array_agg(oid))", "pg_class", 26),
+        ("array_append(array_agg(relname), 'x')", "pg_class", 1003),
+        ("max(oid)", "pg_class", 26),
+        ("max(relname)", "pg_class", 25),
+        ("max(relkind)", "pg_class", 25),
+        ("coalesce(relname, 'x')", "pg_class", 19),
+        ("coalesce(oid, 0)", "pg_class", 26),
+        ("coalesce(relname, 'x'::text)", "pg_class", 19),
+        ("coalesce('x'::text, relname)", "pg_class", 25),
+        ("CASE WHEN true THEN relname END", "pg_class", 19),
+        ("CASE WHEN true THEN oid ELSE 0 END", "pg_class", 26),
+        ("CASE WHEN true THEN relkind ELSE 'x' END", "pg_class", 18),
+        ("nullif(oid, 0)", "pg_class", 26),
+        ("greatest(relname, 'x')", "pg_class", 19),
+        ("lag(oid) OVER (ORDER BY oid)", "pg_class", 26),
+        ("first_value(relname) OVER (ORDER BY oid)", "pg_class", 19),
+        ("(SELECT relname FROM pg_class LIMIT 1)", "pg_class", 19),
+        ("(SELECT array_agg(enumlabel) FROM pg_enum WHERE enumtypid = reltype)", "pg_class", 1003),
+        ("(SELECT max(oid) FROM pg_type)", "pg_class", 26),
+        ("x", "(SELECT oid AS x FROM pg_class UNION SELECT oid FROM pg_type) AS u", 26),
+        ("x", "(SELECT relname AS x FROM pg_class UNION ALL SELECT 'y'::text) AS u", 19),
+        ("relname::text", "pg_class", 25),
+        ("oid::int", "pg_class", 23),
+        ("lower(relname)", "pg_class", 25),
+        ("relname || 'x'", "pg_class", 25),
+        ("string_agg(relname, ',')", "pg_class", 25),
+        ("unnest(indkey)", "pg_index", 21),
+        ("unnest(conkey)", "pg_constraint", 21),
+        ("indkey[0]", "pg_index", 21),
+    ] {
+        let text = format!("SELECT {expr} FROM {from}");
+        raw.send(&[parse("", &text), describe(b'S', ""), sync()].concat());
+        let frames = raw.until(b'Z');
+        assert_eq!(kinds(&frames), "1tTZ", "{text}: {frames:?}");
+        assert_eq!(described(&frames[2])[0].3, oid, "{text}");
+    }
+}
