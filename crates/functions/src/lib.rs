@@ -28,6 +28,7 @@ mod regexp_match;
 mod regexp_replace;
 mod regexp_split;
 mod regexp_substr;
+pub mod system_columns;
 mod thresholds;
 mod to_hex;
 mod unistr;

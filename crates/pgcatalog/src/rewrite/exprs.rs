@@ -239,7 +239,9 @@ fn reg_type(ty: &DataType) -> Option<&'static str> {
 fn age_of_transaction(function: &Function) -> Option<Expr> {
     let [argument] = super::arguments(function)[..] else { return None };
     let name = column_name(argument)?;
-    let is_number = name.ends_with("xid") || name.ends_with("xmin");
+    let is_number = matches!(&*name, "xmin" | "xmax" | "backend_xmin" | "catalog_xmin")
+        || name.ends_with("xid")
+        || name == "transactionid";
     (function_name(function)? == "age" && is_number)
         .then(|| call("pg_xid_age", vec![argument.clone()]))
 }
@@ -316,7 +318,7 @@ fn builtin_type(ty: &DataType) -> Option<DataType> {
     };
     Some(match name.as_str() {
         "text" | "name" | "varchar" | "bpchar" | "char" | "pg_node_tree" | "aclitem"
-        | "cstring" | "unknown" => DataType::Text,
+        | "cstring" | "unknown" | "tid" => DataType::Text,
         "oid" | "int4" | "integer" | "int" | "cid" => DataType::Integer(None),
         "xid" | "int8" | "bigint" | "xid8" => DataType::BigInt(None),
         "int2" | "smallint" => DataType::SmallInt(None),
