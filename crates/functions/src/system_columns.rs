@@ -7,8 +7,9 @@
 //! - `xmin`: rows have no versions here and carry no number of the transaction that wrote them. What clients use
 //!   `xmin` for is to tell whether a row is still what they have read, so it is a number made of the row's values:
 //!   equal rows have equal numbers, and of two different ones one in two billion pairs has.
-//! - `xmax`, `cmin`, `cmax`: 0, as of a row that nobody is changing. RETURNING of an INSERT that has updated a row
-//!   instead gives the number of the transaction as `xmax`, by which statements tell the one from the other.
+//! - `xmax`, `cmin`, `cmax`: 0, as of a row that nobody is changing. RETURNING gives the number of the transaction as
+//!   `xmax` of a row that is deleted, and of one that an INSERT has updated instead, by which statements tell the one
+//!   from the other.
 //!
 //! Rows of system tables are made when they are read: they have no place, and the version of the catalog as `xmin`.
 
@@ -117,8 +118,8 @@ struct OfRow {
 impl ScalarUDFImpl for OfRow {
     fn name(&self) -> &str {
         match self.function {
-            Function::Place => "ctid of",
-            Function::Version => "xmin of",
+            Function::Place => "__ctid",
+            Function::Version => "__xmin",
         }
     }
 

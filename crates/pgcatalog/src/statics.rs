@@ -131,7 +131,8 @@ fn array_type(column: &str) -> Option<(DataType, Option<&'static str>)> {
     Some(match column {
         "proargnames" => (DataType::Utf8View, None),
         "proargmodes" => (DataType::Utf8View, Some("char[]")),
-        "proallargtypes" => (DataType::Int32, Some("oid[]")),
+        "proallargtypes" | "protrftypes" => (DataType::Int32, Some("oid[]")),
+        "proconfig" => (DataType::Utf8View, None),
         _ => return None,
     })
 }
@@ -254,6 +255,8 @@ pub(crate) struct TypeRow {
     pub(crate) name: String,
     /// The element's type, of arrays.
     pub(crate) element: Option<u32>,
+    /// Bytes of a fixed width, −1 of others.
+    pub(crate) length: i16,
 }
 
 fn types() -> &'static HashMap<u32, TypeRow> {
@@ -262,9 +265,11 @@ fn types() -> &'static HashMap<u32, TypeRow> {
         let mut types = HashMap::new();
         for batch in &all().pg_type.batches {
             let (oids, elements) = (integers(batch, "oid"), integers(batch, "typelem"));
+            let lengths = integers(batch, "typlen");
             for (at, name) in texts(batch, "typname").into_iter().enumerate() {
                 let element = Some(elements[at]).filter(|e| *e != 0);
-                types.insert(oids[at], TypeRow { oid: oids[at], name, element });
+                let length = lengths[at] as i16;
+                types.insert(oids[at], TypeRow { oid: oids[at], name, element, length });
             }
         }
         types
@@ -328,6 +333,47 @@ fn oid_vector(array: &arrow::array::ArrayRef, at: usize) -> Vec<u32> {
     let text = cast(&array.slice(at, 1), &DataType::Utf8).expect("anything is text");
     let text = text.as_string::<i32>().value(0).to_owned();
     text.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect()
+}
+
+/// The name of an operator as `regoper` shows it, or as `regoperator` does, with the types of its operands.
+pub(crate) fn operator(oid: u32, with_operands: bool) -> Option<String> {
+    let mut batches = all().pg_operator.batches.iter();
+    batches.find_map(|batch| {
+        let at = integers(batch, "oid").into_iter().position(|found| found == oid)?;
+        let names = texts(batch, "oprname");
+        let is_only = names.iter().filter(|name| **name == names[at]).count() == 1;
+        let [left, right] = ["oprleft", "oprright"].map(|side| match integers(batch, side)[at] {
+            0 => "NONE".to_owned(),
+            ty => crate::describe::format_type(ty, None).unwrap_or_else(|| ty.to_string()),
+        });
+        Some(match with_operands {
+            true => format!("{}({left},{right})", names[at]),
+            false if is_only => names[at].clone(),
+            false => format!("pg_catalog.{}", names[at]),
+        })
+    })
+}
+
+/// The operator that a name, or a name with the types of its operands, stands for; `None`: none, or several.
+pub(crate) fn operator_named(name: &str) -> Option<u32> {
+    let (own, operands) = name.split_once('(').unwrap_or((name, ""));
+    let in_full = |ty: &str| match type_by_name(ty.trim()) {
+        Some(ty) => crate::describe::format_type(ty.oid, None).unwrap_or_else(|| ty.name.clone()),
+        None => ty.trim().to_owned(),
+    };
+    let operands: Vec<String> = operands.trim_end_matches(')').split(',').map(in_full).collect();
+    let whole = format!("{own}({})", operands.join(","));
+    let mut found = Vec::new();
+    for batch in &all().pg_operator.batches {
+        let names = texts(batch, "oprname").into_iter();
+        let ids = names.zip(integers(batch, "oid")).filter(|(found, _)| found == own);
+        found.extend(ids.map(|(_, oid)| oid));
+    }
+    let is_meant = |oid: &u32| operator(*oid, true).is_some_and(|shown| shown == whole);
+    match own == name {
+        true => (found.len() == 1).then(|| found[0]),
+        false => found.into_iter().find(is_meant),
+    }
 }
 
 /// Functions of a name, for `'name'::regproc`.

@@ -12,7 +12,7 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::{
     ExceptSelectItem, Expr, Ident, ObjectName, ObjectNamePart, Query, Select, SelectItem,
     SelectItemQualifiedWildcardKind, SetExpr, TableAlias, TableAliasColumnDef, TableFactor,
-    TableWithJoins, Visit, VisitMut, Visitor, VisitorMut, WildcardAdditionalOptions,
+    TableWithJoins, Visit, VisitMut, Visitor, VisitorMut, WildcardAdditionalOptions, With,
 };
 
 use crate::error::{Result, SqlError};
@@ -41,7 +41,7 @@ pub fn settle(query: &mut Query, has_them: &HasThem<'_>) -> Result<()> {
     if named(&*query).is_empty() {
         return Ok(());
     }
-    let mut settle = Settle { has_them, ctes: HashSet::new() };
+    let mut settle = Settle { has_them, ctes: Vec::new(), withs: Vec::new() };
     match VisitMut::visit(query, &mut settle) {
         ControlFlow::Break(error) => Err(error),
         ControlFlow::Continue(()) => Ok(()),
@@ -96,16 +96,28 @@ fn named(tree: &impl Visit) -> HashSet<(Option<String>, &'static str)> {
 
 struct Settle<'a> {
     has_them: &'a HasThem<'a>,
-    /// Names of entries of WITH, which hide tables.
-    ctes: HashSet<String>,
+    /// Names of the entries of WITH that can be seen, which hide tables.
+    ctes: Vec<String>,
+    /// The WITH of each query around, which is settled before the rest of its query, and how many names could be seen
+    /// outside.
+    withs: Vec<(Option<With>, usize)>,
 }
 
 impl VisitorMut for Settle<'_> {
     type Break = SqlError;
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
-        let ctes = query.with.iter().flat_map(|with| &with.cte_tables);
-        self.ctes.extend(ctes.map(|cte| fold(&cte.alias.name)));
+        let (mut with, outside) = (query.with.take(), self.ctes.len());
+        let recursive = with.as_ref().is_some_and(|with| with.recursive);
+        // An entry sees those before it, and itself if it is recursive.
+        for cte in with.iter_mut().flat_map(|with| &mut with.cte_tables) {
+            let seen = self.ctes.len();
+            self.ctes.extend(recursive.then(|| fold(&cte.alias.name)));
+            VisitMut::visit(&mut cte.query, self)?;
+            self.ctes.truncate(seen);
+            self.ctes.push(fold(&cte.alias.name));
+        }
+        self.withs.push((with, outside));
         let named = named(&*query);
         if named.is_empty() {
             return ControlFlow::Continue(());
@@ -117,6 +129,13 @@ impl VisitorMut for Settle<'_> {
         if let Some(order) = &mut query.order_by {
             let _ = order.visit(&mut ShortPaths(&shown));
         }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
+        let (with, outside) = self.withs.pop().expect("it was pushed before the query");
+        query.with = with;
+        self.ctes.truncate(outside);
         ControlFlow::Continue(())
     }
 }
@@ -347,6 +366,14 @@ mod tests {
                 "SELECT t.ctid FROM t!ctid AS t JOIN u ON t.a = u.a",
             ),
             ("SELECT ctid FROM v", "SELECT ctid FROM v"),
+            (
+                "WITH t AS (SELECT ctid FROM t) SELECT ctid FROM t",
+                "WITH t AS (SELECT ctid FROM t!ctid AS t) SELECT ctid FROM t",
+            ),
+            (
+                "WITH RECURSIVE t AS (SELECT 1 AS ctid UNION SELECT ctid FROM t) SELECT ctid FROM t",
+                "WITH RECURSIVE t AS (SELECT 1 AS ctid UNION SELECT ctid FROM t) SELECT ctid FROM t",
+            ),
             (
                 "SELECT * FROM (SELECT ctid FROM t) AS q",
                 "SELECT * FROM (SELECT ctid FROM t!ctid AS t) AS q",

@@ -105,7 +105,7 @@ impl Delete {
                 }
                 if let (Some(items), Some(sink)) = (&self.returning, &mut returning) {
                     values.extend(self.extra.clone().map(|column| rows.value(at, column)));
-                    let written = Written { place, met_by: None };
+                    let written = Written { place, ended_by: Some(cx.tx.id()) };
                     items.emit(&values, written, cx.env, arena, *sink)?;
                 }
             }

@@ -660,7 +660,7 @@ impl Insert {
                     touched.insert((partition, place));
                 }
                 progress.written += 1;
-                let written = Written { place: (partition, place), met_by: None };
+                let written = Written { place: (partition, place), ended_by: None };
                 self.emit(env, &row, written, arena, progress)
             }
             Err(conflict) => self.on_conflict(cx, &row, partition, conflict, key, arena, progress),
@@ -759,7 +759,7 @@ impl Insert {
             touched.insert(place);
         }
         progress.written += 1;
-        let written = Written { place, met_by: Some(cx.tx.id()) };
+        let written = Written { place, ended_by: Some(cx.tx.id()) };
         self.emit(env, &row, written, arena, progress)
     }
 

@@ -38,8 +38,9 @@ pub(crate) struct Returning {
 pub(crate) struct Written {
     /// Where the row lies: partition and row.
     pub place: (u32, RowId),
-    /// The transaction, if an INSERT met the row and updated it.
-    pub met_by: Option<TxnId>,
+    /// The transaction, if it has deleted the row, or met it in an INSERT and updated it: in PostgreSQL the latter
+    /// leaves a lock of the transaction on the row.
+    pub ended_by: Option<TxnId>,
 }
 
 enum Item {
@@ -79,8 +80,8 @@ impl Returning {
 impl Written {
     /// The values behind a row's own that [`with_written`] names.
     fn values(self) -> [ValueRef<'static>; 2] {
-        let met_by = self.met_by.map_or(0, |id| system_columns::transaction_number(id.0));
-        [row_id(self.place.0, self.place.1), ValueRef::Int32(met_by)]
+        let ended_by = self.ended_by.map_or(0, |id| system_columns::transaction_number(id.0));
+        [row_id(self.place.0, self.place.1), ValueRef::Int32(ended_by)]
     }
 }
 

@@ -276,7 +276,7 @@ impl Update {
         }
         if let (Some(items), Some(sink)) = (&self.returning, returning) {
             row.extend(self.extra.clone().map(|column| rows.value(at, column)));
-            items.emit(&row, Written { place, met_by: None }, env, arena, *sink)?;
+            items.emit(&row, Written { place, ended_by: None }, env, arena, *sink)?;
         }
         Ok(())
     }

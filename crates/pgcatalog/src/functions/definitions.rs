@@ -165,6 +165,18 @@ pub(super) const FUNCTIONS: &[Definition] = &[
         let Some(oid) = role_oid(c, &args[0])? else { return Ok(ScalarValue::Null) };
         Ok(text(role_name(c, oid).map_or_else(|| without_name(oid), |n| quote_ident(&n))))
     }),
+    define("pg_regoper_oid", (1, 1), Gives::Oid, PURE, |_, args| {
+        Ok(operator_oid(&args[0])?.map_or(ScalarValue::Null, oid))
+    }),
+    define("pg_regoper_name", (1, 1), Gives::Text, PURE, |_, args| {
+        Ok(operator_oid(&args[0])?.map_or(ScalarValue::Null, |oid| operator_name(oid, false)))
+    }),
+    define("pg_regoperator_oid", (1, 1), Gives::Oid, PURE, |_, args| {
+        Ok(operator_oid(&args[0])?.map_or(ScalarValue::Null, oid))
+    }),
+    define("pg_regoperator_name", (1, 1), Gives::Text, PURE, |_, args| {
+        Ok(operator_oid(&args[0])?.map_or(ScalarValue::Null, |oid| operator_name(oid, true)))
+    }),
     define("pg_regproc_oid", (1, 1), Gives::Oid, BOUND, |_, args| {
         Ok(function_oid(&args[0])?.map_or(ScalarValue::Null, oid))
     }),
@@ -233,6 +245,18 @@ pub(super) fn relation_oid(context: &Context, arg: &Arg<'_>) -> Result<Option<u3
     reg(arg, SqlState::UNDEFINED_TABLE, "relation", |name| {
         Some(context.resolve(&parse_name(name)?)?.oid)
     })
+}
+
+/// The id of an operator by its number, by its name with the types of its operands, or by a name that only one has.
+fn operator_oid(arg: &Arg<'_>) -> Result<Option<u32>> {
+    reg(arg, SqlState::UNDEFINED_FUNCTION, "operator", |name| {
+        let name = name.trim();
+        statics::operator_named(name.strip_prefix("pg_catalog.").unwrap_or(name))
+    })
+}
+
+fn operator_name(oid: u32, with_operands: bool) -> ScalarValue {
+    text(statics::operator(oid, with_operands).unwrap_or_else(|| oid.to_string()))
 }
 
 fn type_oid(context: &Context, arg: &Arg<'_>) -> Result<Option<u32>> {

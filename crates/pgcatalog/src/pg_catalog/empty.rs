@@ -12,7 +12,7 @@ pub(crate) const TABLES: &[Def] = &[
     ]),
     Def::empty("pg_policy", &[
         ("oid", Oid), ("polname", Name), ("polrelid", Oid), ("polcmd", Char),
-        ("polpermissive", Bool), ("polroles", Oids), ("polqual", Text),
+        ("polpermissive", Bool), ("polroles", OidArray), ("polqual", Text),
         ("polwithcheck", Text),
     ]),
     Def::empty("pg_trigger", &[
@@ -20,7 +20,7 @@ pub(crate) const TABLES: &[Def] = &[
         ("tgfoid", Oid), ("tgtype", Int2), ("tgenabled", Char), ("tgisinternal", Bool),
         ("tgconstrrelid", Oid), ("tgconstrindid", Oid), ("tgconstraint", Oid),
         ("tgdeferrable", Bool), ("tginitdeferred", Bool), ("tgnargs", Int2),
-        ("tgattr", Int2Vector), ("tgargs", Text), ("tgqual", Text), ("tgoldtable", Name),
+        ("tgattr", Int2Vector), ("tgargs", Bytes), ("tgqual", Text), ("tgoldtable", Name),
         ("tgnewtable", Name),
     ]),
     Def::empty("pg_publication", &[
@@ -85,7 +85,7 @@ pub(crate) const TABLES: &[Def] = &[
     ]),
     Def::empty("pg_extension", &[
         ("oid", Oid), ("extname", Name), ("extowner", Oid), ("extnamespace", Oid),
-        ("extrelocatable", Bool), ("extversion", Text), ("extconfig", Oids),
+        ("extrelocatable", Bool), ("extversion", Text), ("extconfig", OidArray),
         ("extcondition", Texts),
     ]),
     Def::empty("pg_partitioned_table", &[

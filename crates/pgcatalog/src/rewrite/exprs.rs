@@ -231,6 +231,8 @@ fn reg_type(ty: &DataType) -> Option<&'static str> {
         "regnamespace" => "regnamespace",
         "regrole" => "regrole",
         "regproc" | "regprocedure" => "regproc",
+        "regoper" => "regoper",
+        "regoperator" => "regoperator",
         _ => return None,
     })
 }
@@ -281,7 +283,11 @@ fn cast(inner: &Expr, ty: &DataType) -> Option<Expr> {
         return Some(call(&format!("pg_{reg}_oid"), vec![inner.clone()]));
     }
     if let DataType::Array(element) = ty {
-        return array_literal(inner, element);
+        return array_literal(inner, element).or_else(|| array_of_integers(inner, element));
+    }
+    if is_any_text(ty) {
+        let mut shown = inner.clone();
+        return show_name(&mut shown).then_some(shown);
     }
     let ty = builtin_type(ty)?;
     if matches!(ty, DataType::Integer(_)) && is_function_column(inner) {
@@ -307,6 +313,27 @@ fn cast(inner: &Expr, ty: &DataType) -> Option<Expr> {
         array: false,
         format: None,
     })
+}
+
+/// Whether a type is one of texts of any length, by a name that DataFusion knows.
+fn is_any_text(ty: &DataType) -> bool {
+    matches!(
+        ty,
+        DataType::Varchar(None) | DataType::CharacterVarying(None) | DataType::CharVarying(None)
+    )
+}
+
+/// `column::int[]` of a column of object ids, whose own type is not kept.
+fn array_of_integers(inner: &Expr, element: &ArrayElemTypeDef) -> Option<Expr> {
+    let (ArrayElemTypeDef::SquareBracket(ty, _) | ArrayElemTypeDef::AngleBracket(ty)) = element
+    else {
+        return None;
+    };
+    let is_integer =
+        matches!(**ty, DataType::Int(None) | DataType::Integer(None) | DataType::Int4(None));
+    let ids = ["proallargtypes", "conexclop", "conpfeqop", "conppeqop", "conffeqop"];
+    let name = column_name(inner)?;
+    (is_integer && ids.contains(&&*name)).then(|| call("pg_int4_array", vec![inner.clone()]))
 }
 
 /// Types that DataFusion does not know by this name.
@@ -451,7 +478,9 @@ fn access(root: &Expr, chain: &[AccessExpr]) -> Option<Expr> {
                 op: BinaryOperator::Plus,
                 right: Box::new(number(1)),
             };
-            Some(call("array_element", vec![Expr::CompoundIdentifier(path), index]))
+            let element = call("array_element", vec![Expr::CompoundIdentifier(path), index]);
+            let is_id = ["indclass", "indcollation"].iter().any(|vector| name.ends_with(vector));
+            Some(if is_id { call("pg_vector_element", vec![element]) } else { element })
         }
         _ => None,
     }
