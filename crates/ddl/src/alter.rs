@@ -23,13 +23,13 @@ use super::{
 use halcyon_catalog::{Index, IndexConstraint, Partitioning, Relation, Sequence, Table, TableKind};
 use halcyon_exec::constraints::mentioned_in;
 use halcyon_exec::dml::{Cell, Generated, default_cell};
+use halcyon_functions::system_columns::queries as system_columns;
 use halcyon_plan::scalar::Program;
 use halcyon_sql::coerce::{self, Arena, TimeZone};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::{last, quote_ident};
 use halcyon_sql::parse::{parse_expr, parse_own_expr};
 use halcyon_sql::syntax::{MoveTo, RelationKind};
-use halcyon_sql::system_columns;
 use halcyon_sql::types::SqlType;
 use halcyon_sql::values::ArrayWriter;
 

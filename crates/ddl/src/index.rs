@@ -12,10 +12,10 @@ use super::constraint::{
 };
 use super::{DdlContext, fold, parts};
 use halcyon_catalog::{Derived, DerivedKey, Index, IndexColumn, Relation, Table, TableKind};
+use halcyon_functions::system_columns::queries as system_columns;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::{last, quote_ident};
 use halcyon_sql::syntax::is_by_bytes;
-use halcyon_sql::system_columns;
 use halcyon_sql::types::SqlType;
 use halcyon_store::{IndexDef, Partition, ValueRef};
 

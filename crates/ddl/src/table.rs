@@ -23,13 +23,13 @@ use halcyon_catalog::{
 use halcyon_derived::{Place, immutable};
 use halcyon_exec::constraints::mentioned;
 use halcyon_exec::dml::bulk;
+use halcyon_functions::system_columns::queries as system_columns;
 use halcyon_plan::bind::Binder;
 use halcyon_sql::coerce::assignable;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::last;
 use halcyon_sql::parse::parse_expr;
 use halcyon_sql::syntax::{is_by_bytes, is_mark_of_unique, named_sequence};
-use halcyon_sql::system_columns;
 use halcyon_sql::type_names::serial;
 use halcyon_sql::types::SqlType;
 use halcyon_sql::values::sql_type_of;

@@ -335,45 +335,28 @@ fn oid_vector(array: &arrow::array::ArrayRef, at: usize) -> Vec<u32> {
     text.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect()
 }
 
-/// The name of an operator as `regoper` shows it, or as `regoperator` does, with the types of its operands.
-pub(crate) fn operator(oid: u32, with_operands: bool) -> Option<String> {
-    let mut batches = all().pg_operator.batches.iter();
-    batches.find_map(|batch| {
-        let at = integers(batch, "oid").into_iter().position(|found| found == oid)?;
-        let names = texts(batch, "oprname");
-        let is_only = names.iter().filter(|name| **name == names[at]).count() == 1;
-        let [left, right] = ["oprleft", "oprright"].map(|side| match integers(batch, side)[at] {
-            0 => "NONE".to_owned(),
-            ty => crate::describe::format_type(ty, None).unwrap_or_else(|| ty.to_string()),
-        });
-        Some(match with_operands {
-            true => format!("{}({left},{right})", names[at]),
-            false if is_only => names[at].clone(),
-            false => format!("pg_catalog.{}", names[at]),
-        })
-    })
+/// A row of `pg_operator`, as far as names need it.
+pub(crate) struct OperatorRow {
+    pub(crate) oid: u32,
+    pub(crate) name: String,
+    /// Types of the operands; 0 on the left of what stands before its operand.
+    pub(crate) operands: [u32; 2],
 }
 
-/// The operator that a name, or a name with the types of its operands, stands for; `None`: none, or several.
-pub(crate) fn operator_named(name: &str) -> Option<u32> {
-    let (own, operands) = name.split_once('(').unwrap_or((name, ""));
-    let in_full = |ty: &str| match type_by_name(ty.trim()) {
-        Some(ty) => crate::describe::format_type(ty.oid, None).unwrap_or_else(|| ty.name.clone()),
-        None => ty.trim().to_owned(),
-    };
-    let operands: Vec<String> = operands.trim_end_matches(')').split(',').map(in_full).collect();
-    let whole = format!("{own}({})", operands.join(","));
-    let mut found = Vec::new();
-    for batch in &all().pg_operator.batches {
-        let names = texts(batch, "oprname").into_iter();
-        let ids = names.zip(integers(batch, "oid")).filter(|(found, _)| found == own);
-        found.extend(ids.map(|(_, oid)| oid));
-    }
-    let is_meant = |oid: &u32| operator(*oid, true).is_some_and(|shown| shown == whole);
-    match own == name {
-        true => (found.len() == 1).then(|| found[0]),
-        false => found.into_iter().find(is_meant),
-    }
+/// All operators.
+pub(crate) fn operators() -> &'static [OperatorRow] {
+    static OPERATORS: OnceLock<Vec<OperatorRow>> = OnceLock::new();
+    OPERATORS.get_or_init(|| {
+        let mut rows = Vec::new();
+        for batch in &all().pg_operator.batches {
+            let [oids, left, right] =
+                ["oid", "oprleft", "oprright"].map(|name| integers(batch, name));
+            for (at, name) in texts(batch, "oprname").into_iter().enumerate() {
+                rows.push(OperatorRow { oid: oids[at], name, operands: [left[at], right[at]] });
+            }
+        }
+        rows
+    })
 }
 
 /// Functions of a name, for `'name'::regproc`.

@@ -46,7 +46,7 @@ use crate::user_types;
 use crate::values_lists;
 use halcyon_catalog::session_vars::SessionVars;
 use halcyon_catalog::{Catalog, Privilege, Relation, Table, UserType, View, temporary};
-use halcyon_functions::system_columns::{self as columns_of_rows, Origin, Version};
+use halcyon_functions::system_columns::{self, Origin, Version, queries};
 use halcyon_sql::diagnose::{external, nearest, sql_error};
 use halcyon_sql::dialect;
 use halcyon_sql::error::{Result, SqlError, SqlState};
@@ -57,7 +57,6 @@ use halcyon_sql::merged_columns::{self, Tables};
 use halcyon_sql::parse::{parse_query, with_stack};
 use halcyon_sql::rows::ResultColumn;
 use halcyon_sql::short_aliases;
-use halcyon_sql::system_columns;
 use halcyon_sql::types::SqlType;
 use halcyon_sql::values::sql_type_of;
 
@@ -440,7 +439,7 @@ impl Context<'_> {
         short_aliases::settle(query, &|name| Tables::columns(self, name).ok());
         values_lists::settle(query, &|query| self.field_of(query));
         merged_columns::settle(query, self)?;
-        system_columns::settle(query, &|name| self.has_system_columns(name))?;
+        queries::settle(query, &|name| self.has_system_columns(name))?;
         dialect::rewrite_query(query)?;
         Ok(relations)
     }
@@ -535,7 +534,7 @@ impl Context<'_> {
         !self.reads_streams
             && match (name, found) {
                 (_, Some(Ok(Some((Relation::Table(table), _))))) => {
-                    !table.columns.iter().any(|column| system_columns::is_one(&column.name))
+                    !table.columns.iter().any(|column| queries::is_one(&column.name))
                 }
                 (Some(name), Some(Ok(None))) => self.system_table_id(&name).is_some(),
                 _ => false,
@@ -578,7 +577,7 @@ impl Context<'_> {
                 changed_by: None,
             };
             let shown =
-                columns.iter().map(|name| columns_of_rows::value(name, &origin).alias(*name));
+                columns.iter().map(|name| system_columns::value(name, &origin).alias(*name));
             let is_target = is_target(scan.schema().as_arrow());
             let target = row_ids.iter().filter(|_| is_target);
             let all: Vec<Expr> = own.iter().cloned().chain(shown).chain(target.cloned()).collect();
@@ -588,7 +587,7 @@ impl Context<'_> {
     }
 
     fn source(&self, name: &TableReference) -> Result<Arc<dyn TableSource>> {
-        if let Some((own, columns)) = system_columns::unmarked(name.table()) {
+        if let Some((own, columns)) = queries::unmarked(name.table()) {
             let own = match name.schema() {
                 Some(schema) => TableReference::partial(schema, own),
                 None => TableReference::bare(own),

@@ -33,7 +33,6 @@ pub mod short_aliases;
 mod sorted_input;
 pub mod stack;
 pub mod syntax;
-pub mod system_columns;
 pub mod type_names;
 pub mod types;
 pub mod utility;

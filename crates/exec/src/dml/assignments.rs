@@ -3,9 +3,9 @@
 use datafusion::sql::sqlparser::ast::{self, AssignmentTarget, Expr, ObjectName};
 
 use halcyon_catalog::Table;
+use halcyon_functions::system_columns::queries as system_columns;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::parts;
-use halcyon_sql::system_columns;
 
 /// Assignments of SET, column by column; `(a, b) = (1, 2)` is taken apart.
 pub(super) fn assignments<'q>(

@@ -13,7 +13,7 @@ use super::Scope;
 use crate::point::{row_id, short};
 use halcyon_base::{RowId, TxnId};
 use halcyon_catalog::{Privilege, Table};
-use halcyon_functions::system_columns::{self, Origin, Version};
+use halcyon_functions::system_columns::{self, Origin, Version, queries};
 use halcyon_plan::bind::Binder;
 use halcyon_plan::env::Env;
 use halcyon_plan::provider::ROW_ID;
@@ -23,7 +23,6 @@ use halcyon_sql::diagnose::sql_error;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::{fold, parts};
 use halcyon_sql::rows::{ResultColumn, RowSink};
-use halcyon_sql::system_columns as system_names;
 use halcyon_sql::values::sql_type_of;
 
 /// What RETURNING computes of each row.
@@ -110,7 +109,7 @@ fn with_written(
     };
     let below = whole(&fields)?;
     let mut made = Vec::new();
-    for (name, _) in system_names::ALL.iter().filter(|(name, _)| *name != "xmax") {
+    for (name, _) in queries::ALL.iter().filter(|(name, _)| *name != "xmax") {
         let value = system_columns::value(name, &origin);
         let (_, field) = value.to_field(&below).map_err(|error| sql_error(error, ""))?;
         fields.push(qualified(field.as_ref().clone().with_name(*name)));
@@ -208,9 +207,9 @@ pub(super) fn bind(
             continue;
         }
         let mut schema = row_schema(table, alias, others)?;
-        let has_own = || table.columns.iter().any(|column| system_names::is_one(&column.name));
+        let has_own = || table.columns.iter().any(|column| queries::is_one(&column.name));
         let mut made = Vec::new();
-        if system_names::is_named(expr) && !has_own() {
+        if queries::is_named(expr) && !has_own() {
             (schema, made) = with_written(table, alias, &schema)?;
             returning.reads_written = true;
         }

@@ -251,12 +251,47 @@ pub(super) fn relation_oid(context: &Context, arg: &Arg<'_>) -> Result<Option<u3
 fn operator_oid(arg: &Arg<'_>) -> Result<Option<u32>> {
     reg(arg, SqlState::UNDEFINED_FUNCTION, "operator", |name| {
         let name = name.trim();
-        statics::operator_named(name.strip_prefix("pg_catalog.").unwrap_or(name))
+        let name = name.strip_prefix("pg_catalog.").unwrap_or(name);
+        let Some((own, operands)) = name.split_once('(') else {
+            let mut found = statics::operators().iter().filter(|row| row.name == name);
+            return found.next().filter(|_| found.next().is_none()).map(|row| row.oid);
+        };
+        let in_full = |ty: &str| match statics::type_by_name(ty.trim()) {
+            Some(ty) => type_shown(ty.oid),
+            None => ty.trim().to_owned(),
+        };
+        let operands: Vec<String> =
+            operands.trim_end_matches(')').split(',').map(in_full).collect();
+        let whole = format!("{own}({})", operands.join(","));
+        let mut named = statics::operators().iter().filter(|row| row.name == own);
+        named.find(|row| with_operands(row) == whole).map(|row| row.oid)
     })
 }
 
-fn operator_name(oid: u32, with_operands: bool) -> ScalarValue {
-    text(statics::operator(oid, with_operands).unwrap_or_else(|| oid.to_string()))
+/// An operator as `regoper` shows it, or with the types of its operands, as `regoperator` does.
+fn operator_name(oid: u32, shows_operands: bool) -> ScalarValue {
+    let Some(row) = statics::operators().iter().find(|row| row.oid == oid) else {
+        return text(oid.to_string());
+    };
+    let is_only =
+        || statics::operators().iter().filter(|other| other.name == row.name).count() == 1;
+    text(match shows_operands {
+        true => with_operands(row),
+        false if is_only() => row.name.clone(),
+        false => format!("pg_catalog.{}", row.name),
+    })
+}
+
+fn with_operands(row: &statics::OperatorRow) -> String {
+    let [left, right] = row.operands.map(|ty| match ty {
+        0 => "NONE".to_owned(),
+        ty => type_shown(ty),
+    });
+    format!("{}({left},{right})", row.name)
+}
+
+fn type_shown(oid: u32) -> String {
+    describe::format_type(oid, None).unwrap_or_else(|| oid.to_string())
 }
 
 fn type_oid(context: &Context, arg: &Arg<'_>) -> Result<Option<u32>> {

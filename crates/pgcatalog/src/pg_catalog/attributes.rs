@@ -5,7 +5,7 @@ use crate::table::type_oid;
 use crate::view::{Acl, Char, Name, Oid, Text, Texts, row, system_tables};
 use crate::{Context, defaults, describe, user_types};
 use halcyon_catalog::Column;
-use halcyon_sql::system_columns;
+use halcyon_functions::system_columns::queries as system_columns;
 
 system_tables! {
     pg_attribute: AttributeRow from attribute {

@@ -1,4 +1,4 @@
-//! System columns: `ctid`, `xmin` and their like, which every table has and `*` does not show.
+//! Queries that name system columns, which every table has and `*` does not show.
 //!
 //! DataFusion's planner knows no hidden columns. So a table whose system columns a query names gives its place to
 //! the table with them, under a name that no identifier can have ([`marked`], which the binder takes apart by
@@ -15,8 +15,8 @@ use datafusion::sql::sqlparser::ast::{
     TableWithJoins, Visit, VisitMut, Visitor, VisitorMut, WildcardAdditionalOptions, With,
 };
 
-use crate::error::{Result, SqlError};
-use crate::identifier::fold;
+use halcyon_sql::error::{Result, SqlError};
+use halcyon_sql::identifier::fold;
 
 /// Names of the system columns with the object ids of their types; the first has the number -1 in
 /// `pg_attribute`, the last -6.
@@ -334,7 +334,7 @@ impl VisitorMut for ShortPaths<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parse::parse_query;
+    use halcyon_sql::parse::parse_query;
 
     /// `t` and `u` are tables; marks are shown as `!`.
     fn settled(text: &str) -> String {

@@ -1,4 +1,5 @@
-//! What the system columns of a row hold ([`halcyon_sql::system_columns`] has their names and where they stand).
+//! System columns: `ctid`, `xmin` and their like. What they hold; their names, and the queries that use them, are in
+//! [`queries`].
 //!
 //! - `tableoid`: the table's object id.
 //! - `ctid`: where the row lies. The block is its segment (the number of its partition in the upper 11 bits), the
@@ -12,6 +13,8 @@
 //!   from the other.
 //!
 //! Rows of system tables are made when they are read: they have no place, and the version of the catalog as `xmin`.
+
+pub mod queries;
 
 use std::sync::Arc;
 
