@@ -165,7 +165,8 @@ pub(super) fn bind(
         let own = table.arrow.fields().iter().map(|field| (alias, field));
         let others = others.iter().map(|(name, field)| (name.table(), field));
         for (slot, (qualifier, field)) in own.chain(others).enumerate() {
-            if of.is_none_or(|of| qualifier == of) {
+            // Another instance of the target gives the numbers of its rows too, which nobody asked for.
+            if field.name() != ROW_ID && of.is_none_or(|of| qualifier == of) {
                 returning.items.push(Item::Slot(slot));
                 columns.push(ResultColumn {
                     name: halcyon_sql::dialect::shown_name(field.name()).to_owned(),

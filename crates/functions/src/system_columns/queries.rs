@@ -259,9 +259,10 @@ fn stars(select: &mut Select, shown: &[Shown]) -> Result<()> {
                         .hint("Give it an alias, or name the columns.")
                     })?;
                     items.extend(names.into_iter().map(|name| {
-                        let columns = found(&name).map(|table| except(&table.columns));
-                        let mut options = WildcardAdditionalOptions::default();
-                        options.opt_except = columns;
+                        let options = WildcardAdditionalOptions {
+                            opt_except: found(&name).map(|table| except(&table.columns)),
+                            ..Default::default()
+                        };
                         let name = ObjectName::from(vec![Ident::with_quote('"', name)]);
                         SelectItem::QualifiedWildcard(
                             SelectItemQualifiedWildcardKind::ObjectName(name),
