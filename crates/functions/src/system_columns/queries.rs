@@ -355,7 +355,7 @@ mod tests {
         for (given, expected) in [
             ("SELECT a FROM t", "SELECT a FROM t"),
             ("SELECT ctid, * FROM t", "SELECT ctid, * EXCEPT (ctid) FROM t!ctid AS t"),
-            ("SELECT x.xmin, x.* FROM t x", "SELECT x.xmin, x.* EXCEPT (xmin) FROM t!xmin AS x"),
+            ("SELECT x.xmin, x.* FROM t AS x", "SELECT x.xmin, x.* EXCEPT (xmin) FROM t!xmin AS x"),
             (
                 "SELECT t.xmin, * FROM t, v",
                 "SELECT t.xmin, t.* EXCEPT (xmin), v.* FROM t!xmin AS t, v",
