@@ -23,6 +23,7 @@ use super::{
 use halcyon_catalog::{Index, IndexConstraint, Partitioning, Relation, Sequence, Table, TableKind};
 use halcyon_exec::constraints::mentioned_in;
 use halcyon_exec::dml::{Cell, Generated, default_cell};
+use halcyon_functions::system_columns::queries as system_columns;
 use halcyon_plan::scalar::Program;
 use halcyon_sql::coerce::{self, Arena, TimeZone};
 use halcyon_sql::error::{Result, SqlError, SqlState};
@@ -132,6 +133,7 @@ fn add_column(
     if_not_exists: bool,
 ) -> Result<()> {
     let name = fold(&definition.name);
+    super::table::is_no_system_column(&name)?;
     if table.column(&name).is_some() {
         let message = format!("column \"{name}\" of relation \"{}\" already exists", table.name);
         if if_not_exists {
@@ -308,6 +310,7 @@ pub(super) fn drop_column(
     if_exists: bool,
     cascade: bool,
 ) -> Result<()> {
+    is_changeable(table, name, "drop")?;
     let at = match table.require_column(name) {
         Ok(at) => at,
         Err(missing) if if_exists => {
@@ -458,9 +461,19 @@ fn shift_elsewhere(cx: &mut DdlContext<'_>, table: &Table, at: u16) {
     }
 }
 
+/// Errors: 0A000 for a system column.
+fn is_changeable(table: &Table, name: &str, verb: &str) -> Result<()> {
+    if system_columns::is_one(name) && table.column(name).is_none() {
+        let message = format!("cannot {verb} system column \"{name}\"");
+        return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+    }
+    Ok(())
+}
+
 fn rename_column(cx: &mut DdlContext<'_>, table: &Arc<Table>, from: &str, to: &str) -> Result<()> {
     let at = table.require_column(from)?;
-    if table.column(to).is_some() || to == "_rowid" {
+    super::table::is_no_system_column(to)?;
+    if table.column(to).is_some() {
         return Err(SqlError::new(
             SqlState::DUPLICATE_COLUMN,
             format!("column \"{to}\" of relation \"{}\" already exists", table.name),
@@ -519,6 +532,7 @@ fn alter_column(
     name: &str,
     operation: &AlterColumnOperation,
 ) -> Result<()> {
+    is_changeable(table, name, "alter")?;
     let at = table.require_column(name)?;
     let column = &table.columns[at as usize];
     match operation {

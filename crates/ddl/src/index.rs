@@ -12,6 +12,7 @@ use super::constraint::{
 };
 use super::{DdlContext, fold, parts};
 use halcyon_catalog::{Derived, DerivedKey, Index, IndexColumn, Relation, Table, TableKind};
+use halcyon_functions::system_columns::queries as system_columns;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::{last, quote_ident};
 use halcyon_sql::syntax::is_by_bytes;
@@ -212,6 +213,10 @@ pub(super) fn names(keys: &[ast::IndexColumn]) -> Vec<String> {
 /// Position of a column that an index is to have. Errors: 42703.
 fn index_column(table: &Table, name: &str) -> Result<u16> {
     key_column(table, name).map_err(|_| {
+        if system_columns::is_one(name) {
+            let message = "index creation on system columns is not supported";
+            return SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message);
+        }
         let message = format!("column \"{name}\" does not exist");
         SqlError::new(SqlState::UNDEFINED_COLUMN, message)
     })

@@ -23,6 +23,7 @@ use halcyon_catalog::{
 use halcyon_derived::{Place, immutable};
 use halcyon_exec::constraints::mentioned;
 use halcyon_exec::dml::bulk;
+use halcyon_functions::system_columns::queries as system_columns;
 use halcyon_plan::bind::Binder;
 use halcyon_sql::coerce::assignable;
 use halcyon_sql::error::{Result, SqlError, SqlState};
@@ -105,6 +106,17 @@ pub(super) fn empty(cx: &DdlContext<'_>, schema: String, name: String) -> Table 
     Table::new(id, &schema, &name, cx.user(), Vec::new())
 }
 
+/// Errors: 42701 for the name of a system column; 42939 for `_rowid`, which is a name of ours.
+pub(super) fn is_no_system_column(name: &str) -> Result<()> {
+    let state = match name {
+        "_rowid" => SqlState::RESERVED_NAME,
+        name if system_columns::is_one(name) => SqlState::DUPLICATE_COLUMN,
+        _ => return Ok(()),
+    };
+    let message = format!("column name \"{name}\" conflicts with a system column name");
+    Err(SqlError::new(state, message))
+}
+
 fn push_column(table: &mut Table, column: Column) -> Result<()> {
     if table.column(&column.name).is_some() {
         return Err(SqlError::new(
@@ -112,12 +124,7 @@ fn push_column(table: &mut Table, column: Column) -> Result<()> {
             format!("column \"{}\" specified more than once", column.name),
         ));
     }
-    if column.name == "_rowid" {
-        return Err(SqlError::new(
-            SqlState::RESERVED_NAME,
-            "column name \"_rowid\" conflicts with a system column name",
-        ));
-    }
+    is_no_system_column(&column.name)?;
     if table.columns.len() == COLUMNS_MAX {
         return Err(SqlError::new(
             SqlState::TOO_MANY_COLUMNS,

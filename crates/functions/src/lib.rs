@@ -1,6 +1,6 @@
 //! Functions that are evaluated value by value: those over arrays, regular expressions and names, which
 //! the table of [`halcyon_value`] cannot hold, because the types there are columns' and nothing but
-//! `core` is used.
+//! `core` is used. [`system_columns`] are functions of a row, which no statement can call by name.
 //!
 //! Each file has the rows of one function, or of a few that share their code. Words: a *row*
 //! ([`Row`]) takes arguments of certain kinds; several rows may share a name.
@@ -31,6 +31,7 @@ mod regexp_match;
 mod regexp_replace;
 mod regexp_split;
 mod regexp_substr;
+pub mod system_columns;
 mod thresholds;
 mod to_hex;
 mod unistr;

@@ -331,15 +331,7 @@ pub(crate) fn identity_letter(column: &Column) -> &'static str {
 
 /// `pg_attribute.attlen` by type id: bytes, −1 if it varies.
 pub(crate) fn type_length(oid: u32) -> i16 {
-    match oid {
-        16 | 18 => 1,
-        21 => 2,
-        19 => 64,
-        20 | 701 | 1083 | 1114 | 1184 => 8,
-        23 | 26 | 700 | 1082 | 2205 | 24 => 4,
-        1186 | 2950 => 16,
-        _ => -1,
-    }
+    crate::statics::type_by_oid(oid).map_or(-1, |ty| ty.length)
 }
 
 /// `pg_attribute.attlen` of a column's type.

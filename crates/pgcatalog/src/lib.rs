@@ -112,6 +112,11 @@ impl SystemNames for SessionCatalogs {
         provider(schema, name, &self.0)
     }
 
+    fn table_id(&self, schema: &str, name: &str) -> Option<u32> {
+        let table = system_tables::named(schema, name)?;
+        objects::is_pg_table(table.schema, table.name).then_some(table.oid)
+    }
+
     fn function(&self, name: &str) -> Option<ScalarUDF> {
         function(name, &self.0)
     }

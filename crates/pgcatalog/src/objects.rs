@@ -83,7 +83,7 @@ impl Object {
             What::View(_) => "v",
             What::Sequence(_) => "S",
             What::Index(..) => "i",
-            What::System(_) if self.schema == "pg_catalog" && !is_pg_view(&self.name) => "r",
+            What::System(_) if is_pg_table(&self.schema, &self.name) => "r",
             What::System(_) => "v",
         }
     }
@@ -136,6 +136,11 @@ pub(crate) fn each_table(context: &Context) -> impl Iterator<Item = (&Object, &A
     })
 }
 
+/// Whether a system table is a table in PostgreSQL.
+pub(crate) fn is_pg_table(schema: &str, name: &str) -> bool {
+    schema == "pg_catalog" && !is_pg_view(name)
+}
+
 /// Names of `pg_catalog` that are views in PostgreSQL.
 fn is_pg_view(name: &str) -> bool {
     #[rustfmt::skip]
@@ -144,7 +149,8 @@ fn is_pg_view(name: &str) -> bool {
         "pg_sequences", "pg_settings", "pg_locks", "pg_matviews", "pg_policies", "pg_rules",
         "pg_available_extensions", "pg_prepared_statements", "pg_cursors", "pg_timezone_names",
         "pg_timezone_abbrevs",
-        "pg_replication_slots", "pg_publication_tables", "pg_get_keywords",
+        "pg_replication_slots", "pg_publication_tables", "pg_get_keywords", "pg_prepared_xacts",
+        "pg_available_extension_versions", "pg_seclabels", "pg_user_mappings",
     ];
     name.starts_with("pg_stat") && name != "pg_statistic" && !name.starts_with("pg_statistic_ext")
         || VIEWS.contains(&name)

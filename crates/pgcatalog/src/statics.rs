@@ -132,7 +132,8 @@ fn array_type(column: &str) -> Option<(DataType, Option<&'static str>)> {
     Some(match column {
         "proargnames" => (DataType::Utf8View, None),
         "proargmodes" => (DataType::Utf8View, Some("char[]")),
-        "proallargtypes" => (DataType::Int32, Some("oid[]")),
+        "proallargtypes" | "protrftypes" => (DataType::Int32, Some("oid[]")),
+        "proconfig" => (DataType::Utf8View, None),
         _ => return None,
     })
 }
@@ -257,6 +258,8 @@ pub(crate) struct TypeRow {
     pub(crate) name: String,
     /// The element's type, of arrays.
     pub(crate) element: Option<u32>,
+    /// Bytes of a fixed width, −1 of others.
+    pub(crate) length: i16,
 }
 
 fn types() -> &'static HashMap<u32, TypeRow> {
@@ -265,9 +268,11 @@ fn types() -> &'static HashMap<u32, TypeRow> {
         let mut types = HashMap::new();
         for batch in &all().pg_type.batches {
             let (oids, elements) = (integers(batch, "oid"), integers(batch, "typelem"));
+            let lengths = integers(batch, "typlen");
             for (at, name) in texts(batch, "typname").into_iter().enumerate() {
                 let element = Some(elements[at]).filter(|e| *e != 0);
-                types.insert(oids[at], TypeRow { oid: oids[at], name, element });
+                let length = lengths[at] as i16;
+                types.insert(oids[at], TypeRow { oid: oids[at], name, element, length });
             }
         }
         types
@@ -331,6 +336,30 @@ fn oid_vector(array: &arrow::array::ArrayRef, at: usize) -> Vec<u32> {
     let text = cast(&array.slice(at, 1), &DataType::Utf8).expect("anything is text");
     let text = text.as_string::<i32>().value(0).to_owned();
     text.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect()
+}
+
+/// A row of `pg_operator`, as far as names need it.
+pub(crate) struct OperatorRow {
+    pub(crate) oid: u32,
+    pub(crate) name: String,
+    /// Types of the operands; 0 on the left of what stands before its operand.
+    pub(crate) operands: [u32; 2],
+}
+
+/// All operators.
+pub(crate) fn operators() -> &'static [OperatorRow] {
+    static OPERATORS: OnceLock<Vec<OperatorRow>> = OnceLock::new();
+    OPERATORS.get_or_init(|| {
+        let mut rows = Vec::new();
+        for batch in &all().pg_operator.batches {
+            let [oids, left, right] =
+                ["oid", "oprleft", "oprright"].map(|name| integers(batch, name));
+            for (at, name) in texts(batch, "oprname").into_iter().enumerate() {
+                rows.push(OperatorRow { oid: oids[at], name, operands: [left[at], right[at]] });
+            }
+        }
+        rows
+    })
 }
 
 /// Functions of a name, for `'name'::regproc`.

@@ -10,9 +10,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BooleanBuilder, Float32Builder, Float64Builder, Int16Builder, Int32Builder,
-    Int64Builder, IntervalMonthDayNanoBuilder, ListBuilder, RecordBatch, RecordBatchOptions,
-    StringViewBuilder, TimestampMicrosecondBuilder,
+    ArrayRef, BinaryViewBuilder, BooleanBuilder, Float32Builder, Float64Builder, Int16Builder,
+    Int32Builder, Int64Builder, IntervalMonthDayNanoBuilder, ListBuilder, RecordBatch,
+    RecordBatchOptions, StringViewBuilder, TimestampMicrosecondBuilder,
 };
 use arrow::datatypes::{
     DataType, Field, IntervalMonthDayNano, IntervalUnit, Schema, SchemaRef, TimeUnit,
@@ -59,6 +59,8 @@ pub(crate) enum CatalogType {
     Oids,
     /// `oid[]`.
     OidArray,
+    /// `bytea`.
+    Bytes,
 }
 
 impl CatalogType {
@@ -88,6 +90,7 @@ impl CatalogType {
             CatalogType::Int2Vector => tagged(list(DataType::Int16), "int2vector"),
             CatalogType::Oids => tagged(list(DataType::Int32), "oidvector"),
             CatalogType::OidArray => tagged(list(DataType::Int32), "oid[]"),
+            CatalogType::Bytes => Field::new(name, DataType::BinaryView, true),
         }
     }
 
@@ -112,6 +115,7 @@ impl CatalogType {
             CatalogType::Int2Vector => 22,
             CatalogType::Oids => 30,
             CatalogType::OidArray => 1028,
+            CatalogType::Bytes => 17,
         }
     }
 }
@@ -123,6 +127,7 @@ fn time_type() -> DataType {
 /// The `pg_type` id of an Arrow field of a system table.
 pub(crate) fn type_oid(field: &Field) -> u32 {
     match field.metadata().get(PG_TYPE_KEY).map(String::as_str) {
+        Some("tid") => return 27,
         Some("regproc") => return 24,
         Some("name") => return CatalogType::Name.type_oid(),
         Some("char") => return CatalogType::Char.type_oid(),
@@ -132,8 +137,13 @@ pub(crate) fn type_oid(field: &Field) -> u32 {
         Some("char[]") => return 1002,
         Some("int2vector") => return CatalogType::Int2Vector.type_oid(),
         Some("oidvector") => return CatalogType::Oids.type_oid(),
-        _ if field.metadata().contains_key(OID_ALIAS_KEY) => return 26,
         _ => {}
+    }
+    match field.metadata().get(OID_ALIAS_KEY).map(String::as_str) {
+        Some("xid") => return 28,
+        Some("cid") => return 29,
+        Some(_) => return CatalogType::Oid.type_oid(),
+        None => {}
     }
     match field.data_type() {
         DataType::Boolean => 16,
@@ -144,7 +154,7 @@ pub(crate) fn type_oid(field: &Field) -> u32 {
         DataType::Float64 => 701,
         DataType::Timestamp(_, _) => 1184,
         DataType::Interval(_) => 1186,
-        DataType::Binary => 17,
+        DataType::Binary | DataType::BinaryView => 17,
         DataType::List(item) => match item.data_type() {
             DataType::Int16 => 1005,
             DataType::Int32 => 1007,
@@ -259,6 +269,9 @@ impl Rows {
             CatalogType::Float8 => build!(Float64Builder::new(), Cell::Float(v) => *v),
             CatalogType::Text | CatalogType::Name | CatalogType::Char => {
                 build!(StringViewBuilder::new(), Cell::Str(v) => v, Cell::Text(v) => v)
+            }
+            CatalogType::Bytes => {
+                build!(BinaryViewBuilder::new(), Cell::Str(v) => v, Cell::Text(v) => v)
             }
             CatalogType::Time => build!(
                 TimestampMicrosecondBuilder::new().with_data_type(time_type()),

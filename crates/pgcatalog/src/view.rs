@@ -163,6 +163,7 @@ fits! {
     Vec<i64> => Int2s, |v| Int2s(v);
     Vec<i64> => Int2Vector, |v| Int2Vector(v);
     Vec<i64> => Oids, |v| Oids(v);
+    Vec<i64> => OidArray, |v| OidArray(v);
 }
 
 /// The name of a column, where Rust wants `r#` before it.

@@ -36,7 +36,7 @@ use crate::domains;
 use crate::engine::DataFusion;
 use crate::origin::origins;
 use crate::phases::{Phase, PhaseClock};
-use crate::provider::{HalcyonTable, ViewSource};
+use crate::provider::{HalcyonTable, RowIds, ViewSource, is_target};
 use crate::row_sets;
 use crate::semantics;
 use crate::single_table;
@@ -47,6 +47,7 @@ use crate::user_types;
 use crate::values_lists;
 use halcyon_catalog::session_vars::SessionVars;
 use halcyon_catalog::{Catalog, Privilege, Relation, Table, UserType, View, temporary};
+use halcyon_functions::system_columns::{self, Origin, Version, queries};
 use halcyon_sql::diagnose::{external, nearest, sql_error};
 use halcyon_sql::dialect;
 use halcyon_sql::error::{Result, SqlError, SqlState};
@@ -445,6 +446,7 @@ impl Context<'_> {
         short_aliases::settle(query, &|name| Tables::columns(self, name).ok());
         values_lists::settle(query, &|query| self.field_of(query));
         merged_columns::settle(query, self)?;
+        queries::settle(query, &|name| self.has_system_columns(name))?;
         dialect::rewrite_query(query)?;
         outer_names::settle(query);
         Ok(relations)
@@ -513,27 +515,96 @@ impl Context<'_> {
             .map_err(|error| sql_error(error, ""))
     }
 
+    fn table_source(&self, table: &Arc<Table>, row_ids: RowIds) -> Result<Arc<dyn TableSource>> {
+        let catalog = self.binder.catalog;
+        // A role that may write a table but not read it is checked by the writing statement.
+        let acting = self.acting.borrow();
+        if self.expose_row_ids != Some(table.id) || self.view_depth.get() > 0 {
+            catalog.require_on_table(&acting, table, Privilege::Select)?;
+        }
+        if self.locks_rows {
+            catalog.require_on_table(&acting, table, Privilege::Update)?;
+        }
+        if table.is_stream() && !self.reads_streams {
+            return Err(stream_is_read(table));
+        }
+        let is_target = self.expose_row_ids == Some(table.id);
+        let row_ids = if is_target { RowIds::OfTarget } else { row_ids };
+        let table = HalcyonTable::new(Arc::clone(table), row_ids);
+        let table = if self.repeats_rows.get() { table.without_key() } else { table };
+        Ok(provider_as_source(Arc::new(table)))
+    }
+
+    /// Whether a name stands for a table with system columns. Views that are kept up to date read none.
+    fn has_system_columns(&self, name: &ast::ObjectName) -> bool {
+        let name = object_name_to_table_reference(name.clone(), true).ok();
+        let found = name.as_ref().map(|name| self.binder.find_relation(name));
+        !self.reads_streams
+            && match (name, found) {
+                (_, Some(Ok(Some((Relation::Table(table), _))))) => {
+                    !table.columns.iter().any(|column| queries::is_one(&column.name))
+                }
+                (Some(name), Some(Ok(None))) => self.system_table_id(&name).is_some(),
+                _ => false,
+            }
+    }
+
+    fn system_table_id(&self, name: &TableReference) -> Option<u32> {
+        self.system().table_id(name.schema().unwrap_or("pg_catalog"), name.table())
+    }
+
+    /// A table with some of its system columns behind its own, and the numbers of rows, if they are wanted, last.
+    fn with_system_columns(
+        &self,
+        name: TableReference,
+        columns: &[&'static str],
+    ) -> Result<Arc<dyn TableSource>> {
+        let found = self.binder.find_relation(&name)?;
+        let (source, oid) = match found {
+            Some((Relation::Table(table), _)) => {
+                let place = columns.contains(&"ctid");
+                let row_ids = if place { RowIds::Read } else { RowIds::None };
+                (self.table_source(table, row_ids)?, Some(table.id.0))
+            }
+            _ => (self.source(&name)?, self.system_table_id(&name)),
+        };
+        let scanned = LogicalPlanBuilder::scan(name, source, None);
+        let planned = scanned.and_then(|scan| {
+            let all: Vec<Expr> = scan.schema().columns().into_iter().map(Expr::Column).collect();
+            let (own, row_ids) = match found {
+                Some((Relation::Table(table), _)) => all.split_at(table.columns.len()),
+                _ => (&all[..], &[][..]),
+            };
+            let origin = Origin {
+                oid: oid.unwrap_or(0),
+                place: row_ids.first().cloned(),
+                version: match found {
+                    Some((Relation::Table(_), _)) => Version::Values(own.to_vec()),
+                    _ => Version::Number(self.binder.catalog.version),
+                },
+                changed_by: None,
+            };
+            let shown =
+                columns.iter().map(|name| system_columns::value(name, &origin).alias(*name));
+            let is_target = is_target(scan.schema().as_arrow());
+            let target = row_ids.iter().filter(|_| is_target);
+            let all: Vec<Expr> = own.iter().cloned().chain(shown).chain(target.cloned()).collect();
+            scan.project(all)?.build()
+        });
+        Ok(Arc::new(ViewSource::new(planned.map_err(|error| sql_error(error, ""))?)))
+    }
+
     fn source(&self, name: &TableReference) -> Result<Arc<dyn TableSource>> {
+        if let Some((own, columns)) = queries::unmarked(name.table()) {
+            let own = match name.schema() {
+                Some(schema) => TableReference::partial(schema, own),
+                None => TableReference::bare(own),
+            };
+            return self.with_system_columns(own, &columns);
+        }
         let binder = self.binder;
         match binder.find_relation(name)? {
-            Some((Relation::Table(table), _)) => {
-                // A role that may write a table but not read it is checked by the writing
-                // statement.
-                let acting = self.acting.borrow();
-                if self.expose_row_ids != Some(table.id) || self.view_depth.get() > 0 {
-                    binder.catalog.require_on_table(&acting, table, Privilege::Select)?;
-                }
-                if self.locks_rows {
-                    binder.catalog.require_on_table(&acting, table, Privilege::Update)?;
-                }
-                if table.is_stream() && !self.reads_streams {
-                    return Err(stream_is_read(table));
-                }
-                let with_row_ids = self.expose_row_ids == Some(table.id);
-                let table = HalcyonTable::new(Arc::clone(table), with_row_ids);
-                let table = if self.repeats_rows.get() { table.without_key() } else { table };
-                Ok(provider_as_source(Arc::new(table)))
-            }
+            Some((Relation::Table(table), _)) => self.table_source(table, RowIds::None),
             Some((Relation::View(view), schema)) => {
                 let catalog = binder.catalog;
                 let acting = self.acting.borrow().clone();

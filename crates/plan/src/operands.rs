@@ -357,9 +357,8 @@ fn function_of_documents(
         Op::Question => "?",
         Op::QuestionPipe => "?|",
         Op::QuestionAnd => "?&",
-        Op::AtQuestion | Op::AtAt => {
-            return Err(external(SqlError::unsupported(format!("{op} with a path of JSON"))));
-        }
+        Op::AtQuestion => "@?",
+        Op::AtAt => "@@",
         Op::AtArrow if are_documents => "@>",
         Op::ArrowAt if are_documents => "<@",
         Op::StringConcat if are_documents => "||",

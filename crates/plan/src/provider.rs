@@ -49,6 +49,9 @@ use halcyon_catalog::{IndexConstraint, Table};
 /// Name of the hidden column: partition number in the upper 32 bits, row id in the lower.
 pub const ROW_ID: &str = "_rowid";
 
+/// The name of the same column where its rows are only read, as `ctid`.
+const PLACE: &str = "_place";
+
 /// Number of consecutive segments given to one scan partition.
 const RUN_SEGMENTS: usize = 4;
 
@@ -75,6 +78,22 @@ impl Snapshot {
     }
 }
 
+/// Whether a table's scan gives the numbers of rows, and what for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum RowIds {
+    /// It does not.
+    None,
+    /// The rows are to be changed.
+    OfTarget,
+    /// The rows are only read.
+    Read,
+}
+
+/// Whether a scan with this source is of the rows that a statement changes.
+pub fn is_target(source: &Schema) -> bool {
+    source.fields().last().is_some_and(|field| field.name() == ROW_ID)
+}
+
 /// A table as DataFusion's planner sees it.
 pub struct HalcyonTable {
     table: Arc<Table>,
@@ -90,14 +109,20 @@ impl HalcyonTable {
         self
     }
 
-    /// The table; `with_row_ids` adds the column [`ROW_ID`] at the end.
-    pub fn new(table: Arc<Table>, with_row_ids: bool) -> Self {
-        let schema = if with_row_ids {
-            let mut fields: Vec<FieldRef> = table.arrow.fields().iter().cloned().collect();
-            fields.push(Arc::new(Field::new(ROW_ID, DataType::Int64, false)));
-            Arc::new(Schema::new(fields))
-        } else {
-            Arc::clone(&table.arrow)
+    /// The table; [`RowIds`] says under what name the numbers of rows stand behind its columns.
+    pub fn new(table: Arc<Table>, row_ids: RowIds) -> Self {
+        let name = match row_ids {
+            RowIds::None => None,
+            RowIds::OfTarget => Some(ROW_ID),
+            RowIds::Read => Some(PLACE),
+        };
+        let schema = match name {
+            Some(name) => {
+                let mut fields: Vec<FieldRef> = table.arrow.fields().iter().cloned().collect();
+                fields.push(Arc::new(Field::new(name, DataType::Int64, false)));
+                Arc::new(Schema::new(fields))
+            }
+            None => Arc::clone(&table.arrow),
         };
         let keys = table
             .indexes

@@ -32,6 +32,9 @@ pub trait SystemNames {
     /// The table `name` of a system schema.
     fn table(&self, schema: &str, name: &str) -> Option<Arc<dyn TableProvider>>;
 
+    /// The object id of the table `name` of a system schema; `None` also for what is a view in PostgreSQL.
+    fn table_id(&self, schema: &str, name: &str) -> Option<u32>;
+
     /// The function `name`.
     fn function(&self, name: &str) -> Option<ScalarUDF>;
 }
@@ -55,6 +58,10 @@ impl SystemSchemas for NoSystemSchemas {
 
 impl SystemNames for NoSystemSchemas {
     fn table(&self, _: &str, _: &str) -> Option<Arc<dyn TableProvider>> {
+        None
+    }
+
+    fn table_id(&self, _: &str, _: &str) -> Option<u32> {
         None
     }
 

@@ -39,6 +39,8 @@ pub enum Shape {
     Letter,
     /// `regproc`: a function's name as text, its object id in binary.
     Function,
+    /// `tid`: `(block,offset)` as text.
+    Place,
 }
 
 impl ClientType {
@@ -51,6 +53,8 @@ impl ClientType {
             "char" => ClientType { oid: 18, length: 1, shape: Shape::Letter },
             "oid" => value(26, 4, Integer),
             "xid" => value(28, 4, Integer),
+            "cid" => value(29, 4, Integer),
+            "tid" => ClientType { oid: 27, length: 6, shape: Shape::Place },
             "regclass" => value(2205, 4, Integer),
             "regtype" => value(2206, 4, Integer),
             "regnamespace" => value(4089, 4, Integer),
@@ -90,7 +94,7 @@ impl ClientType {
     fn fits(&self, ty: &DataType) -> bool {
         let text = matches!(ty, DataType::Utf8 | DataType::Utf8View | DataType::LargeUtf8);
         match self.shape {
-            Shape::Value(SqlType::Text) | Shape::Function | Shape::Letter => text,
+            Shape::Value(SqlType::Text) | Shape::Function | Shape::Letter | Shape::Place => text,
             Shape::Value(_) => ty.is_integer(),
             Shape::Array { .. } => matches!(ty, DataType::List(_)),
             Shape::Vector { .. } => text || matches!(ty, DataType::List(_)),

@@ -29,9 +29,14 @@ pub(crate) const FUNCTIONS: &[&str] = &[
     "unnest",
 ];
 
-fn returns_rows(function: &Function) -> bool {
+/// Whether the function of this name returns many rows.
+pub fn returns_rows(name: &str) -> bool {
+    FUNCTIONS.contains(&name)
+}
+
+fn is_of_rows(function: &Function) -> bool {
     let name = function.name.0.last().and_then(ObjectNamePart::as_ident).map(fold);
-    name.is_some_and(|name| FUNCTIONS.contains(&name.as_str()))
+    name.is_some_and(|name| returns_rows(&name))
 }
 
 /// Whether a query makes several rows of one, by `unnest` or a function like that.
@@ -58,7 +63,7 @@ pub fn repeats_rows(query: &Query) -> bool {
 
         fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
             match expr {
-                Expr::Function(function) if returns_rows(function) => ControlFlow::Break(()),
+                Expr::Function(function) if is_of_rows(function) => ControlFlow::Break(()),
                 _ => ControlFlow::Continue(()),
             }
         }
@@ -155,7 +160,7 @@ impl Visitor for Calls {
             return ControlFlow::Continue(());
         }
         match (expr, self.places.last()) {
-            (Expr::Function(function), Some(place)) if returns_rows(function) => {
+            (Expr::Function(function), Some(place)) if is_of_rows(function) => {
                 ControlFlow::Break(many_rows_in(place))
             }
             (Expr::Function(function), Some(place @ &("WHERE" | "HAVING")))

@@ -258,7 +258,7 @@ fn custom_cast_type(name: &ObjectName, arguments: &[String]) -> Result<SqlType> 
     let length = arguments.first().and_then(|length| length.parse().ok());
     Ok(match word.as_str() {
         "bpchar" => SqlType::Char(length),
-        "name" | "cstring" => SqlType::Text,
+        "name" | "cstring" | "tid" => SqlType::Text,
         "json" => SqlType::Json,
         "jsonb" => SqlType::Jsonb,
         "serial" | "serial4" => SqlType::Integer,

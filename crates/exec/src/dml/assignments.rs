@@ -8,6 +8,7 @@ use datafusion::sql::sqlparser::ast::{
 use std::ops::ControlFlow;
 
 use halcyon_catalog::Table;
+use halcyon_functions::system_columns::queries as system_columns;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::parts;
 use halcyon_sql::parse::parse_own_query;
@@ -19,7 +20,12 @@ pub(super) fn assignments<'q>(
 ) -> Result<Vec<(u16, Cow<'q, Expr>)>> {
     let mut found = Vec::new();
     let column = |name: &ObjectName| -> Result<u16> {
-        table.require_column(&parts(name)?.pop().unwrap_or_default())
+        let name = parts(name)?.pop().unwrap_or_default();
+        if system_columns::is_one(&name) && table.column(&name).is_none() {
+            let message = format!("cannot assign to system column \"{name}\"");
+            return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
+        table.require_column(&name)
     };
     for assignment in assignments {
         match &assignment.target {

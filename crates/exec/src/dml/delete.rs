@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::ast::{self, FromTable};
 
 use super::effects::{Changed, Effects};
 use super::query::QuerySource;
-use super::returning::{self, Returning};
+use super::returning::{self, Returning, Written};
 use super::rows::{self, BoundRows, Rows};
 use super::target::Target;
 use super::walk::each_target_row;
@@ -105,7 +105,8 @@ impl Delete {
                 }
                 if let (Some(items), Some(sink)) = (&self.returning, &mut returning) {
                     values.extend(self.extra.clone().map(|column| rows.value(at, column)));
-                    items.emit(&values, cx.env, arena, *sink)?;
+                    let written = Written { place, ended_by: Some(cx.tx.id()) };
+                    items.emit(&values, written, cx.env, arena, *sink)?;
                 }
             }
             cx.tx.delete(handle, row);

@@ -17,7 +17,7 @@ use super::bulk;
 use super::effects::{Changed, Effects};
 use super::generated::with_generated;
 use super::query::{self, QuerySource};
-use super::returning::{self, Returning};
+use super::returning::{self, Returning, Written};
 use super::source::{self, Cell, Convert};
 use super::target::{LateRow, Target};
 use super::{RowValues, Scope, WriteContext, owned};
@@ -661,7 +661,8 @@ impl Insert {
                     touched.insert((partition, place));
                 }
                 progress.written += 1;
-                self.emit(env, &row, arena, progress)
+                let written = Written { place: (partition, place), ended_by: None };
+                self.emit(env, &row, written, arena, progress)
             }
             Err(conflict) => self.on_conflict(cx, &row, partition, conflict, key, arena, progress),
         }
@@ -671,11 +672,12 @@ impl Insert {
         &self,
         env: &Env<'_>,
         row: &[ValueRef<'_>],
+        written: Written,
         arena: &Arena,
         progress: &mut Progress<'_>,
     ) -> Result<()> {
         match (&self.returning, &mut progress.returning) {
-            (Some(returning), Some(sink)) => returning.emit(row, env, arena, *sink),
+            (Some(returning), Some(sink)) => returning.emit(row, written, env, arena, *sink),
             _ => Ok(()),
         }
     }
@@ -758,7 +760,8 @@ impl Insert {
             touched.insert(place);
         }
         progress.written += 1;
-        self.emit(env, &row, arena, progress)
+        let written = Written { place, ended_by: Some(cx.tx.id()) };
+        self.emit(env, &row, written, arena, progress)
     }
 
     /// The query's batches go into the partitions as they are.

@@ -2,17 +2,21 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::FieldRef;
-use datafusion::common::{DFSchema, TableReference};
-use datafusion::logical_expr::ExprSchemable;
+use arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{Column, DFSchema, TableReference};
+use datafusion::logical_expr::{Expr as PlanExpr, ExprSchemable};
 use datafusion::sql::sqlparser::ast::{Expr, SelectItem, SelectItemQualifiedWildcardKind};
 use halcyon_store::ValueRef;
 
 use super::Scope;
-use crate::point::short;
+use crate::point::{row_id, short};
+use halcyon_base::{RowId, TxnId};
 use halcyon_catalog::{Privilege, Table};
+use halcyon_functions::system_columns::{self, Origin, Version, queries};
 use halcyon_plan::bind::Binder;
 use halcyon_plan::env::Env;
+use halcyon_plan::provider::ROW_ID;
 use halcyon_plan::scalar::Program;
 use halcyon_sql::coerce::Arena;
 use halcyon_sql::diagnose::sql_error;
@@ -24,6 +28,18 @@ use halcyon_sql::values::sql_type_of;
 /// What RETURNING computes of each row.
 pub(crate) struct Returning {
     items: Vec<Item>,
+    /// Whether an item is made of [`Written`].
+    reads_written: bool,
+}
+
+/// What a statement tells of a row that it has written, beside the row's values.
+#[derive(Clone, Copy)]
+pub(crate) struct Written {
+    /// Where the row lies: partition and row.
+    pub place: (u32, RowId),
+    /// The transaction, if it has deleted the row, or met it in an INSERT and updated it: in PostgreSQL the latter
+    /// leaves a lock of the transaction on the row.
+    pub ended_by: Option<TxnId>,
 }
 
 enum Item {
@@ -36,10 +52,19 @@ impl Returning {
     pub fn emit(
         &self,
         row: &[ValueRef<'_>],
+        written: Written,
         env: &Env<'_>,
         arena: &Arena,
         sink: &mut dyn RowSink,
     ) -> Result<()> {
+        let whole: smallvec::SmallVec<[ValueRef<'_>; 16]>;
+        let row = match self.reads_written {
+            true => {
+                whole = row.iter().copied().chain(written.values()).collect();
+                &whole[..]
+            }
+            false => row,
+        };
         let mut out = smallvec::SmallVec::<[ValueRef<'_>; 16]>::new();
         for item in &self.items {
             out.push(match item {
@@ -49,6 +74,63 @@ impl Returning {
         }
         sink.row(&out).map(|_| ())
     }
+}
+
+impl Written {
+    /// The values behind a row's own that [`with_written`] names.
+    fn values(self) -> [ValueRef<'static>; 2] {
+        let ended_by = self.ended_by.map_or(0, |id| system_columns::transaction_number(id.0));
+        [row_id(self.place.0, self.place.1), ValueRef::Int32(ended_by)]
+    }
+}
+
+/// A row's schema with the values of [`Written`] behind it, and then the system columns that are made of both.
+fn with_written(
+    table: &Table,
+    alias: &str,
+    schema: &DFSchema,
+) -> Result<(DFSchema, Vec<PlanExpr>)> {
+    let own = |name: &str| PlanExpr::Column(Column::new(Some(alias), name));
+    let origin = Origin {
+        oid: table.id.0,
+        place: Some(own(ROW_ID)),
+        version: Version::Values(table.columns.iter().map(|column| own(&column.name)).collect()),
+        changed_by: None,
+    };
+    let written =
+        [Field::new(ROW_ID, DataType::Int64, false), system_columns::transaction_field("xmax")];
+    let qualified = |field| (Some(TableReference::bare(alias)), Arc::new(field));
+    let mut fields: Vec<(Option<TableReference>, FieldRef)> =
+        schema.iter().map(|(name, field)| (name.cloned(), Arc::clone(field))).collect();
+    fields.extend(written.map(qualified));
+    let whole = |fields: &[_]| {
+        DFSchema::new_with_metadata(fields.to_vec(), Default::default())
+            .map_err(|error| sql_error(error, ""))
+    };
+    let below = whole(&fields)?;
+    let mut made = Vec::new();
+    for (name, _) in queries::ALL.iter().filter(|(name, _)| *name != "xmax") {
+        let value = system_columns::value(name, &origin);
+        let (_, field) = value.to_field(&below).map_err(|error| sql_error(error, ""))?;
+        fields.push(qualified(field.as_ref().clone().with_name(*name)));
+        made.push(value);
+    }
+    Ok((whole(&fields)?, made))
+}
+
+/// An expression over the schema of [`with_written`], in which the system columns are what they are made of.
+fn in_place(expr: PlanExpr, schema: &DFSchema, made: &[PlanExpr]) -> Result<PlanExpr> {
+    let first = schema.fields().len() - made.len();
+    let value = |expr: PlanExpr| {
+        let PlanExpr::Column(column) = &expr else { return Ok(Transformed::no(expr)) };
+        let at = schema.index_of_column(column)?;
+        Ok(match at.checked_sub(first) {
+            Some(at) => Transformed::yes(made[at].clone()),
+            None => Transformed::no(expr),
+        })
+    };
+    // Their own columns come before them, so what is put in has none to replace.
+    expr.transform_up(value).data().map_err(|error| sql_error(error, ""))
 }
 
 /// The schema of what RETURNING and ON CONFLICT see: the table under its alias, then others.
@@ -75,7 +157,7 @@ pub(super) fn bind(
     let Some(items) = items else { return Ok((None, Arc::new([]))) };
     let binder = scope.binder;
     binder.catalog.require_on_table(&binder.session.user, table, Privilege::Select)?;
-    let mut returning = Returning { items: Vec::new() };
+    let mut returning = Returning { items: Vec::new(), reads_written: false };
     let mut columns = Vec::new();
     let origin = |slot: usize| (slot < table.columns.len()).then(|| (table.id.0, slot as u16 + 1));
     let all = |returning: &mut Returning, columns: &mut Vec<ResultColumn>, of: Option<&str>| {
@@ -83,7 +165,8 @@ pub(super) fn bind(
         let own = table.arrow.fields().iter().map(|field| (alias, field));
         let others = others.iter().map(|(name, field)| (name.table(), field));
         for (slot, (qualifier, field)) in own.chain(others).enumerate() {
-            if of.is_none_or(|of| qualifier == of) {
+            // Another instance of the target gives the numbers of its rows too, which nobody asked for.
+            if field.name() != ROW_ID && of.is_none_or(|of| qualifier == of) {
                 returning.items.push(Item::Slot(slot));
                 columns.push(ResultColumn {
                     name: halcyon_sql::dialect::shown_name(field.name()).to_owned(),
@@ -124,10 +207,18 @@ pub(super) fn bind(
             returning.items.push(Item::Slot(slot));
             continue;
         }
-        let schema = &row_schema(table, alias, others)?;
+        let mut schema = row_schema(table, alias, others)?;
+        let has_own = || table.columns.iter().any(|column| queries::is_one(&column.name));
+        let mut made = Vec::new();
+        if queries::is_named(expr) && !has_own() {
+            (schema, made) = with_written(table, alias, &schema)?;
+            returning.reads_written = true;
+        }
+        let schema = &schema;
         let bound = binder.expr_with(expr, schema, &scope.params)?;
         scope.learn_from(&bound);
         let (_, field) = bound.to_field(schema).map_err(|error| sql_error(error, ""))?;
+        let bound = in_place(bound, schema, &made)?;
         let program = Program::compile(&bound, schema)?;
         let slot = program.as_slot();
         columns.push(ResultColumn {

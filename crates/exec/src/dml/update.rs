@@ -10,7 +10,7 @@ use super::assignments::assignments;
 use super::effects::{Changed, Effects};
 use super::generated::with_generated;
 use super::query::QuerySource;
-use super::returning::{self, Returning};
+use super::returning::{self, Returning, Written};
 use super::rows::{self, BoundRows, Rows};
 use super::source::{self, Cell};
 use super::target::{LateRow, Target};
@@ -278,7 +278,7 @@ impl Update {
         }
         if let (Some(items), Some(sink)) = (&self.returning, returning) {
             row.extend(self.extra.clone().map(|column| rows.value(at, column)));
-            items.emit(&row, env, arena, *sink)?;
+            items.emit(&row, Written { place, ended_by: None }, env, arena, *sink)?;
         }
         Ok(())
     }

@@ -411,7 +411,7 @@ pub(super) fn choose(
 /// The whole table: for targets of writes, and where a LIMIT takes the first rows of any order.
 fn full(table: &Table, scan: &Scan, conditions: &[Ir], wanted: Wanted<'_>) -> Option<Choice> {
     let any_rows = wanted.limited && wanted.keys.is_empty() && conditions.is_empty();
-    if scan.row_id.is_none() && !any_rows {
+    if !scan.is_target && !any_rows {
         return None;
     }
     let _ = table;
@@ -458,7 +458,7 @@ fn by_index(
         .as_ref()
         .map_or(0, |range| range.low.is_some() as usize + range.high.is_some() as usize);
     let cut_off = wanted.limited && direction.is_some() && residual.is_empty();
-    let target = scan.row_id.is_some();
+    let target = scan.is_target;
     let is_partial = index.derived.as_ref().is_some_and(|derived| derived.predicate.is_some());
     let rank = match (prefix.len(), ends) {
         (0, 2) if target || cut_off || is_small(range.as_ref()?) => RANK_RANGE,

@@ -48,6 +48,7 @@ use halcyon_sql::rows::RowSink;
 
 pub use outline::Outline;
 pub use state::Scratch;
+pub(crate) use unique::row_id;
 
 use node::Node;
 

@@ -10,7 +10,7 @@ use halcyon_store::{Type, Value};
 
 use super::aggregate::{Aggregate, Function};
 use halcyon_catalog::Table;
-use halcyon_plan::provider::table_of;
+use halcyon_plan::provider::{is_target, table_of};
 use halcyon_plan::scalar::{Columns, Compare, Ir, conjuncts, lower, storage_type};
 use halcyon_sql::error::{Result, SqlError};
 
@@ -66,8 +66,10 @@ pub(super) struct Scan {
     pub(super) table: usize,
     /// Columns that are read, each with the slot that gets it.
     pub(super) columns: Vec<(u16, usize)>,
-    /// Slot of the hidden row id. A scan that has one is the target of a write.
+    /// Slot of the hidden row id.
     pub(super) row_id: Option<usize>,
+    /// Whether the rows are those that a write changes.
+    pub(super) is_target: bool,
     pub(super) conditions: Vec<Ir>,
 }
 
@@ -275,7 +277,9 @@ impl Builder {
         let column_count = table.columns.len();
         let all = || (0..source.fields().len()).collect();
         let projection: Vec<usize> = scan.projection.clone().unwrap_or_else(all);
-        let mut rel = Scan { table: position, columns: vec![], row_id: None, conditions: vec![] };
+        let is_target = is_target(&source);
+        let (columns, conditions) = (vec![], vec![]);
+        let mut rel = Scan { table: position, columns, row_id: None, is_target, conditions };
         let mut slot_of = |this: &mut Builder, column: usize| {
             if column == column_count {
                 return *rel.row_id.get_or_insert_with(|| this.slot(Some(Type::Int64)));
@@ -288,8 +292,8 @@ impl Builder {
             })
         };
         let layout: Vec<usize> = projection.iter().map(|at| slot_of(self, *at)).collect();
-        // The hidden column is there only for the target of a write, read or not.
-        if source.fields().len() > column_count {
+        // The target of a write gives the hidden column, read or not.
+        if is_target {
             slot_of(self, column_count);
         }
         if !scan.filters.is_empty() {

@@ -210,6 +210,6 @@ type Values<'a> = SmallVec<[ValueRef<'a>; 16]>;
 
 /// The hidden column: partition number in the upper half, row in the lower.
 #[inline]
-pub(super) fn row_id(partition: u32, row: RowId) -> ValueRef<'static> {
+pub(crate) fn row_id(partition: u32, row: RowId) -> ValueRef<'static> {
     ValueRef::Int64((partition as i64) << 32 | row.0 as i64)
 }

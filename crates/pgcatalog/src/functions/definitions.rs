@@ -172,6 +172,18 @@ pub(super) const FUNCTIONS: &[Definition] = &[
         let Some(oid) = role_oid(c, &args[0])? else { return Ok(ScalarValue::Null) };
         Ok(text(role_name(c, oid).map_or_else(|| without_name(oid), |n| quote_ident(&n))))
     }),
+    define("pg_regoper_oid", (1, 1), Gives::Oid, PURE, |_, args| {
+        Ok(operator_oid(&args[0])?.map_or(ScalarValue::Null, oid))
+    }),
+    define("pg_regoper_name", (1, 1), Gives::Text, PURE, |_, args| {
+        Ok(operator_oid(&args[0])?.map_or(ScalarValue::Null, |oid| operator_name(oid, false)))
+    }),
+    define("pg_regoperator_oid", (1, 1), Gives::Oid, PURE, |_, args| {
+        Ok(operator_oid(&args[0])?.map_or(ScalarValue::Null, oid))
+    }),
+    define("pg_regoperator_name", (1, 1), Gives::Text, PURE, |_, args| {
+        Ok(operator_oid(&args[0])?.map_or(ScalarValue::Null, |oid| operator_name(oid, true)))
+    }),
     define("pg_regproc_oid", (1, 1), Gives::Oid, BOUND, |_, args| {
         Ok(function_oid(&args[0])?.map_or(ScalarValue::Null, oid))
     }),
@@ -240,6 +252,53 @@ pub(super) fn relation_oid(context: &Context, arg: &Arg<'_>) -> Result<Option<u3
     reg(arg, SqlState::UNDEFINED_TABLE, "relation", |name| {
         Some(context.resolve(&parse_name(name)?)?.oid)
     })
+}
+
+/// The id of an operator by its number, by its name with the types of its operands, or by a name that only one has.
+fn operator_oid(arg: &Arg<'_>) -> Result<Option<u32>> {
+    reg(arg, SqlState::UNDEFINED_FUNCTION, "operator", |name| {
+        let name = name.trim();
+        let name = name.strip_prefix("pg_catalog.").unwrap_or(name);
+        let Some((own, operands)) = name.split_once('(') else {
+            let mut found = statics::operators().iter().filter(|row| row.name == name);
+            return found.next().filter(|_| found.next().is_none()).map(|row| row.oid);
+        };
+        let in_full = |ty: &str| match statics::type_by_name(ty.trim()) {
+            Some(ty) => type_shown(ty.oid),
+            None => ty.trim().to_owned(),
+        };
+        let operands: Vec<String> =
+            operands.trim_end_matches(')').split(',').map(in_full).collect();
+        let whole = format!("{own}({})", operands.join(","));
+        let mut named = statics::operators().iter().filter(|row| row.name == own);
+        named.find(|row| with_operands(row) == whole).map(|row| row.oid)
+    })
+}
+
+/// An operator as `regoper` shows it, or with the types of its operands, as `regoperator` does.
+fn operator_name(oid: u32, shows_operands: bool) -> ScalarValue {
+    let Some(row) = statics::operators().iter().find(|row| row.oid == oid) else {
+        return text(oid.to_string());
+    };
+    let is_only =
+        || statics::operators().iter().filter(|other| other.name == row.name).count() == 1;
+    text(match shows_operands {
+        true => with_operands(row),
+        false if is_only() => row.name.clone(),
+        false => format!("pg_catalog.{}", row.name),
+    })
+}
+
+fn with_operands(row: &statics::OperatorRow) -> String {
+    let [left, right] = row.operands.map(|ty| match ty {
+        0 => "NONE".to_owned(),
+        ty => type_shown(ty),
+    });
+    format!("{}({left},{right})", row.name)
+}
+
+fn type_shown(oid: u32) -> String {
+    describe::format_type(oid, None).unwrap_or_else(|| oid.to_string())
 }
 
 fn type_oid(context: &Context, arg: &Arg<'_>) -> Result<Option<u32>> {

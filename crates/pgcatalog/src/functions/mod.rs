@@ -39,6 +39,8 @@ enum Gives {
     Text,
     Texts,
     Oids,
+    /// `integer[]`.
+    Int4s,
     /// `name[]`.
     Names,
     /// Rights as rows: grantor, grantee, privilege, and whether it may be passed on.
@@ -73,7 +75,7 @@ impl Gives {
             Gives::Text | Gives::Void | Gives::Type => DataType::Utf8View,
             Gives::Texts | Gives::Names | Gives::Same => list(DataType::Utf8View),
             Gives::Rights => list(rights::row_type()),
-            Gives::Oids | Gives::Subscripts => list(DataType::Int32),
+            Gives::Oids | Gives::Int4s | Gives::Subscripts => list(DataType::Int32),
             Gives::Pairs => list(text::pair_type()),
             Gives::Time => {
                 DataType::Timestamp(arrow::datatypes::TimeUnit::Microsecond, Some("+00:00".into()))

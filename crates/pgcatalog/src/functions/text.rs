@@ -127,6 +127,15 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     define("mxid_age", (1, 1), Gives::Int4, PURE, |_, args| {
         Ok(if args[0].is_null() { ScalarValue::Null } else { ScalarValue::Int32(Some(0)) })
     }),
+    // An array of object ids as one of integers, and an element of `oidvector`, whose type an element does not keep.
+    define("pg_int4_array", (1, 1), Gives::Int4s, PURE, |_, args| {
+        let Some(numbers) = args[0].ints() else { return Ok(ScalarValue::Null) };
+        let numbers = numbers.into_iter().map(|number| number.map(|number| number as i32));
+        Ok(list_of(Arc::new(Int32Array::from_iter(numbers))))
+    }),
+    define("pg_vector_element", (1, 1), Gives::Oid, PURE, |_, args| {
+        Ok(args[0].oid().map_or(ScalarValue::Null, oid))
+    }),
     // `ARRAY(SELECT prefix || x FROM unnest(texts) x)`.
     define("pg_prefix_each", (2, 2), Gives::Texts, PURE, |_, args| {
         let prefix = args[0].text().unwrap_or_default();

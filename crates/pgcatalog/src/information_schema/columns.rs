@@ -203,11 +203,11 @@ fn column_row(
     });
     let options = identity.map(|(_, options)| options);
     let told = facts.told();
-    let domain = column
-        .and_then(|(_, column)| context.catalog.type_numbered(column.domain?))
-        .map(|domain| (domain.schema.clone(), domain.name.clone()));
+    let own = column.and_then(|(_, column)| context.catalog.type_numbered(column.domain?));
+    let is_filled = own.and_then(|own| own.domain()).is_some_and(|domain| domain.not_null);
+    let domain = own.map(|own| (own.schema.clone(), own.name.clone()));
     let generated = column.and_then(|(_, column)| column.generated.as_ref());
-    let not_null = column.is_some_and(|(_, column)| column.not_null);
+    let not_null = is_filled || column.is_some_and(|(_, column)| column.not_null);
     row!(rows; ColumnsRow {
         table_catalog: database,
         table_schema: &object.schema,

@@ -5,13 +5,14 @@ use crate::table::type_oid;
 use crate::view::{Acl, Char, Name, Oid, Text, Texts, row, system_tables};
 use crate::{Context, defaults, describe, user_types};
 use halcyon_catalog::Column;
+use halcyon_functions::system_columns::queries as system_columns;
 
 system_tables! {
     pg_attribute: AttributeRow from attribute {
         attrelid: Oid,
         attname: Name,
         atttypid: Oid,
-        attstattarget: i32 = -1,
+        attstattarget: i32,
         attlen: i16,
         attnum: i16,
         attndims: i32,
@@ -50,6 +51,11 @@ pub(super) const SEQUENCE_COLUMNS: &[(&str, u32)] =
 
 fn attribute(context: &Context, rows: &mut Vec<AttributeRow>) {
     for object in context.objects().relations.values() {
+        if matches!(object.kind(), "r" | "m") {
+            for (at, (name, ty)) in system_columns::ALL.iter().enumerate() {
+                Attribute::of_system(object.oid, at, name, *ty).push(context, rows);
+            }
+        }
         match &object.what {
             What::Table(table) => {
                 for (at, column) in table.columns.iter().enumerate() {
@@ -89,7 +95,7 @@ fn attribute(context: &Context, rows: &mut Vec<AttributeRow>) {
 /// What differs between the rows of `pg_attribute`.
 struct Attribute<'a> {
     relation: u32,
-    number: usize,
+    number: i16,
     name: &'a str,
     ty: u32,
     modifier: i32,
@@ -101,7 +107,7 @@ struct Attribute<'a> {
 
 impl<'a> Attribute<'a> {
     fn new(relation: u32, at: usize, name: &'a str, ty: u32) -> Self {
-        let (number, modifier) = (at + 1, -1);
+        let (number, modifier) = (at as i16 + 1, -1);
         Attribute {
             relation,
             number,
@@ -113,6 +119,11 @@ impl<'a> Attribute<'a> {
             identity: "",
             generated: "",
         }
+    }
+
+    fn of_system(relation: u32, at: usize, name: &'a str, ty: u32) -> Self {
+        let number = -1 - at as i16;
+        Attribute { number, not_null: true, ..Attribute::new(relation, at, name, ty) }
     }
 
     fn of_column(relation: u32, at: usize, column: &'a Column) -> Self {
@@ -132,7 +143,7 @@ impl<'a> Attribute<'a> {
         let array = user_types::is_array(&context.catalog, self.ty);
         let align = match length {
             1 => "c",
-            2 => "s",
+            2 | 6 => "s",
             8 => "d",
             _ => "i",
         };
@@ -150,6 +161,7 @@ impl<'a> Attribute<'a> {
             attrelid: self.relation,
             attname: self.name.to_owned(),
             atttypid: self.ty,
+            attstattarget: if self.number > 0 { -1 } else { 0 },
             attlen: length,
             attnum: self.number,
             attndims: i32::from(array),

@@ -20,7 +20,7 @@ pub(crate) const TABLES: &[Def] = &[
         ("tgfoid", Oid), ("tgtype", Int2), ("tgenabled", Char), ("tgisinternal", Bool),
         ("tgconstrrelid", Oid), ("tgconstrindid", Oid), ("tgconstraint", Oid),
         ("tgdeferrable", Bool), ("tginitdeferred", Bool), ("tgnargs", Int2),
-        ("tgattr", Int2Vector), ("tgargs", Text), ("tgqual", Text), ("tgoldtable", Name),
+        ("tgattr", Int2Vector), ("tgargs", Bytes), ("tgqual", Text), ("tgoldtable", Name),
         ("tgnewtable", Name),
     ]),
     Def::empty("pg_publication", &[

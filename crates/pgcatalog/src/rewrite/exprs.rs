@@ -219,6 +219,8 @@ fn reg_type(ty: &DataType) -> Option<&'static str> {
         "regnamespace" => "regnamespace",
         "regrole" => "regrole",
         "regproc" | "regprocedure" => "regproc",
+        "regoper" => "regoper",
+        "regoperator" => "regoperator",
         _ => return None,
     })
 }
@@ -227,7 +229,9 @@ fn reg_type(ty: &DataType) -> Option<&'static str> {
 fn age_of_transaction(function: &Function) -> Option<Expr> {
     let [argument] = super::arguments(function)[..] else { return None };
     let name = column_name(argument)?;
-    let is_number = name.ends_with("xid") || name.ends_with("xmin");
+    let is_number = matches!(&*name, "xmin" | "xmax" | "backend_xmin" | "catalog_xmin")
+        || name.ends_with("xid")
+        || name == "transactionid";
     (function_name(function)? == "age" && is_number)
         .then(|| call("pg_xid_age", vec![argument.clone()]))
 }
@@ -258,7 +262,12 @@ fn cast(inner: &Expr, ty: &DataType) -> Option<Expr> {
         return Some(call(&format!("pg_{reg}_oid"), vec![inner.clone()]));
     }
     if let DataType::Array(element) = ty {
-        return objects_named(inner, element).or_else(|| array_literal(inner, element));
+        let named = objects_named(inner, element).or_else(|| array_literal(inner, element));
+        return named.or_else(|| array_of_integers(inner, element));
+    }
+    if is_any_text(ty) {
+        let mut shown = inner.clone();
+        return show_name(&mut shown).then_some(shown);
     }
     let ty = builtin_type(ty)?;
     if matches!(ty, DataType::Integer(_)) && is_function_column(inner) {
@@ -286,6 +295,27 @@ fn cast(inner: &Expr, ty: &DataType) -> Option<Expr> {
     })
 }
 
+/// Whether a type is one of texts of any length, by a name that DataFusion knows.
+fn is_any_text(ty: &DataType) -> bool {
+    matches!(
+        ty,
+        DataType::Varchar(None) | DataType::CharacterVarying(None) | DataType::CharVarying(None)
+    )
+}
+
+/// `column::int[]` of a column of object ids, whose own type is not kept.
+fn array_of_integers(inner: &Expr, element: &ArrayElemTypeDef) -> Option<Expr> {
+    let (ArrayElemTypeDef::SquareBracket(ty, _) | ArrayElemTypeDef::AngleBracket(ty)) = element
+    else {
+        return None;
+    };
+    let is_integer =
+        matches!(**ty, DataType::Int(None) | DataType::Integer(None) | DataType::Int4(None));
+    let ids = ["proallargtypes", "conexclop", "conpfeqop", "conppeqop", "conffeqop"];
+    let name = column_name(inner)?;
+    (is_integer && ids.contains(&&*name)).then(|| call("pg_int4_array", vec![inner.clone()]))
+}
+
 /// Types that DataFusion does not know by this name.
 fn builtin_type(ty: &DataType) -> Option<DataType> {
     let name = match ty {
@@ -295,7 +325,7 @@ fn builtin_type(ty: &DataType) -> Option<DataType> {
     };
     Some(match name.as_str() {
         "text" | "name" | "varchar" | "bpchar" | "char" | "pg_node_tree" | "aclitem"
-        | "cstring" | "unknown" => DataType::Text,
+        | "cstring" | "unknown" | "tid" => DataType::Text,
         "oid" | "int4" | "integer" | "int" | "cid" => DataType::Integer(None),
         "xid" | "int8" | "bigint" | "xid8" => DataType::BigInt(None),
         "int2" | "smallint" => DataType::SmallInt(None),
@@ -443,7 +473,9 @@ fn access(root: &Expr, chain: &[AccessExpr]) -> Option<Expr> {
                 op: BinaryOperator::Plus,
                 right: Box::new(number(1)),
             };
-            Some(call("array_element", vec![column_at(path), index]))
+            let element = call("array_element", vec![column_at(path), index]);
+            let is_id = ["indclass", "indcollation"].iter().any(|vector| name.ends_with(vector));
+            Some(if is_id { call("pg_vector_element", vec![element]) } else { element })
         }
         _ => None,
     }

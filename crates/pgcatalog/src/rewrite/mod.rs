@@ -62,7 +62,6 @@ impl VisitorMut for Rewriter<'_> {
         exprs::columns_without_schema(select);
         names::name_outputs(select);
         empty::simplify(select);
-        relations::table_ids(select);
         subqueries::exists_as_count(select);
         ControlFlow::Continue(())
     }

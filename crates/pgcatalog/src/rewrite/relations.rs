@@ -3,14 +3,14 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, ObjectNamePart, Query, Select,
-    SelectItem, Statement, TableAlias, TableFactor, Visit, VisitMut, Visitor, VisitorMut,
+    Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, ObjectNamePart, Query, Statement,
+    TableAlias, TableFactor, Visit, VisitMut, Visitor, VisitorMut,
 };
 
 use halcyon_sql::parse::parse_own_query;
 
-use super::{arguments, folded, function_name, number, parts};
-use crate::{Context, system_tables, table_names};
+use super::{arguments, function_name, number, parts};
+use crate::{Context, table_names};
 
 /// Names that WITH gives; they hide system tables.
 pub(super) fn cte_names(statement: &Statement) -> Vec<String> {
@@ -146,56 +146,4 @@ fn bound(expr: &Expr, context: &Context) -> Option<i64> {
         "array_lower" => Some(1),
         _ => None,
     }
-}
-
-/// `alias.tableoid` of a system table is that table's id.
-pub(super) fn table_ids(select: &mut Select) {
-    struct Ids(Vec<(String, u32)>, Option<u32>);
-    impl VisitorMut for Ids {
-        type Break = ();
-
-        fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-            if let (Expr::Identifier(column), Some(oid)) = (&*expr, self.1)
-                && column.value == "tableoid"
-            {
-                *expr = number(i64::from(oid));
-            }
-            if let Expr::CompoundIdentifier(path) = expr
-                && let [alias, column] = path.as_slice()
-                && column.value == "tableoid"
-                && let Some((_, oid)) = self.0.iter().find(|(name, _)| *name == folded(alias))
-            {
-                *expr = number(i64::from(*oid));
-            }
-            ControlFlow::Continue(())
-        }
-    }
-    let joined = select.from.iter().flat_map(|from| {
-        std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation))
-    });
-    let ids = joined.filter_map(|relation| {
-        let TableFactor::Table { name, alias, args: None, .. } = relation else { return None };
-        let table = parts(name)?.pop()?;
-        let alias = alias.as_ref().map_or_else(|| table.clone(), |alias| folded(&alias.name));
-        Some((alias, system_tables::named("pg_catalog", &table)?.oid))
-    });
-    let ids: Vec<(String, u32)> = ids.collect();
-    if ids.is_empty() {
-        return;
-    }
-    for item in &mut select.projection {
-        // The column keeps its name, by which clients look for it.
-        let SelectItem::UnnamedExpr(expr) = item else { continue };
-        let column = match &*expr {
-            Expr::CompoundIdentifier(path) => path.last(),
-            Expr::Identifier(column) => Some(column),
-            _ => None,
-        };
-        if let Some(alias) = column.filter(|column| column.value == "tableoid").cloned() {
-            *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
-        }
-    }
-    // Without an alias before it, it is the only table's.
-    let only = (select.from.len() == 1 && select.from[0].joins.is_empty()).then(|| ids[0].1);
-    let _ = VisitMut::visit(select, &mut Ids(ids, only));
 }

@@ -10,9 +10,13 @@ use datafusion::logical_expr::AggregateUDF;
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CaseWhen, Expr, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
-    FunctionArguments, GroupByExpr, LimitClause, OrderByExpr, OrderByKind, Query, Select,
-    SelectItem, SetExpr, TableFactor, Value, ValueWithSpan, Visit, VisitMut, Visitor, VisitorMut,
+    FunctionArguments, GroupByExpr, Ident, LimitClause, OrderByExpr, OrderByKind, Query, Select,
+    SelectItem, SetExpr, TableAlias, TableAliasColumnDef, TableFactor, Value, ValueWithSpan, Visit,
+    VisitMut, Visitor, VisitorMut,
 };
+
+use halcyon_sql::many_rows::returns_rows;
+use halcyon_sql::parse::parse_own_query;
 
 use super::{call, empty, folded, function_name, number, parts};
 use crate::SCHEMAS;
@@ -201,8 +205,39 @@ fn array(query: &Query) -> Expr {
         let text = Expr::Value(Value::Null.with_empty_span());
         return call("pg_array_or_empty", vec![text]);
     }
+    if gives_many_rows(&query) {
+        query = rows_of(query);
+    }
     aggregate(&mut query, "array_agg");
     call("pg_array_or_empty", vec![Expr::Subquery(query)])
+}
+
+/// Whether the output of a query is a function that makes several rows of one.
+fn gives_many_rows(query: &Query) -> bool {
+    match plain_select(query).and_then(|select| select.projection.first()) {
+        Some(
+            SelectItem::UnnamedExpr(Expr::Function(call))
+            | SelectItem::ExprWithAlias { expr: Expr::Function(call), .. },
+        ) => function_name(call).is_some_and(|name| returns_rows(&name)),
+        _ => false,
+    }
+}
+
+/// `SELECT value FROM (query) AS "rows" (value)`: an aggregate takes rows, and no function that makes them.
+fn rows_of(query: Box<Query>) -> Box<Query> {
+    let mut outer = parse_own_query("SELECT value FROM t");
+    let column = TableAliasColumnDef { name: Ident::new("value"), data_type: None };
+    let name = Ident::with_quote('"', "rows");
+    let alias = TableAlias { explicit: true, name, columns: vec![column], at: None };
+    if let SetExpr::Select(select) = outer.body.as_mut() {
+        select.from[0].relation = TableFactor::Derived {
+            lateral: false,
+            subquery: query,
+            alias: Some(alias),
+            sample: None,
+        };
+    }
+    Box::new(outer)
 }
 
 /// `ARRAY(SELECT 'prefix' || x FROM unnest(array) x)`.

@@ -98,6 +98,12 @@ fn put_shaped(out: &mut BytesMut, shape: Shape, text: &str) {
             put_array(out, &elements, (element, element_oid), 0);
         }
         Shape::Function => out.put_u32(halcyon::function_oid(text)),
+        Shape::Place => {
+            let inner = text.trim_start_matches('(').trim_end_matches(')');
+            let (block, offset) = inner.split_once(',').unwrap_or_default();
+            out.put_u32(block.parse().unwrap_or_default());
+            out.put_u16(offset.parse().unwrap_or_default());
+        }
         Shape::Letter => out.put_u8(text.bytes().next().unwrap_or(0)),
         Shape::Value(_) => out.put_slice(text.as_bytes()),
     }

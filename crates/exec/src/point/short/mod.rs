@@ -152,6 +152,7 @@ fn relation(
         table: builder.table(table),
         columns: Vec::with_capacity(read.len()),
         row_id: None,
+        is_target: request.with_row_ids,
         conditions: Vec::new(),
     };
     for column in &read {
