@@ -28,10 +28,7 @@ pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateExtension) -> Resul
         return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
     }
     // A script for a new database of PostgreSQL's creates the extension there, and may go on here.
-    cx.notice(
-        SqlState::DUPLICATE_OBJECT,
-        format!("extension \"{name}\" already exists, skipping"),
-    );
+    cx.notice(SqlState::DUPLICATE_OBJECT, format!("extension \"{name}\" already exists, skipping"));
     Ok(())
 }
 

@@ -55,9 +55,13 @@ pub(super) const ROWS: &[Row] = &[
         Gives::Inet,
         |args| Ok(inet(args.network(0).with_bits(args.integer(1))?)),
     ),
-    Row::new("inet_same_family", "Whether both are of IPv4, or of IPv6.", TWO, Gives::Bool, |args| {
-        Ok(truth(args.network(0).is_v6 == args.network(1).is_v6))
-    }),
+    Row::new(
+        "inet_same_family",
+        "Whether both are of IPv4, or of IPv6.",
+        TWO,
+        Gives::Bool,
+        |args| Ok(truth(args.network(0).is_v6 == args.network(1).is_v6)),
+    ),
     Row::new("inet_merge", "The smallest network with both addresses.", TWO, Gives::Cidr, |args| {
         Ok(cidr(args.network(0).merged(args.network(1))?))
     }),

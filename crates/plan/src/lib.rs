@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod accounts;
+mod addresses;
 pub mod arithmetic;
 pub mod bind;
 mod brief;
@@ -21,7 +22,6 @@ pub mod callables;
 mod concatenation;
 mod corrected;
 mod dates;
-mod addresses;
 mod documents;
 pub mod domains;
 pub mod engine;

@@ -13,9 +13,9 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    self, BinaryOperator, DataType, DateTimeField, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArguments, Ident, JoinConstraint, JoinOperator, LimitClause, ObjectName,
-    ObjectNamePart, OrderByKind, Query, Select, SelectItem, SetExpr, TableAlias,
+    self, BinaryOperator, DataType, DateTimeField, ExactNumberInfo, Expr, Function, FunctionArg,
+    FunctionArgExpr, FunctionArguments, Ident, JoinConstraint, JoinOperator, LimitClause,
+    ObjectName, ObjectNamePart, OrderByKind, Query, Select, SelectItem, SetExpr, TableAlias,
     TableAliasColumnDef, TableFactor, TableSampleKind, TableSampleMethod, TableWithJoins,
     UnaryOperator, Value, VisitMut, VisitorMut,
 };
@@ -965,7 +965,9 @@ fn renamed(mut function: Function) -> Expr {
             let operand = |expr: Option<Expr>| nested(expr.unwrap_or_else(null));
             nested(binary(operand(a), BinaryOperator::Modulo, operand(b)))
         }
-        (Some("gen_random_uuid" | "uuid_generate_v4"), 0) => cast(call("uuid", Vec::new()), DataType::Uuid),
+        (Some("gen_random_uuid" | "uuid_generate_v4"), 0) => {
+            cast(call("uuid", Vec::new()), DataType::Uuid)
+        }
         (Some("date_part"), 2) => part_of_moment(function),
         // In FROM a function is no expression, so this is one of a list that it makes rows of.
         (Some("generate_series"), 2 | 3) => call("unnest", vec![Expr::Function(function)]),

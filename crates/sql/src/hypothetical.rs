@@ -16,7 +16,8 @@ use crate::made::{call, cast, number};
 /// Errors: 0A000 for more than one key.
 pub(crate) fn place(function: &Function) -> Result<Option<Expr>> {
     let name = function.name.0.last().and_then(ObjectNamePart::as_ident).map(fold);
-    let Some(name @ ("rank" | "dense_rank" | "percent_rank" | "cume_dist")) = name.as_deref() else {
+    let Some(name @ ("rank" | "dense_rank" | "percent_rank" | "cume_dist")) = name.as_deref()
+    else {
         return Ok(None);
     };
     let FunctionArguments::List(list) = &function.args else { return Ok(None) };
@@ -57,12 +58,10 @@ pub(crate) fn place(function: &Function) -> Result<Option<Expr>> {
             plus(number("1"), count(FunctionArgExpr::Expr(by.expr.clone()), before, true))
         }
         // Of no rows at all the place is the first, and its share 0.
-        "percent_rank" => {
-            call("coalesce", vec![
-                share(rows(before), call("nullif", vec![rows(None), number("0")])),
-                number("0"),
-            ])
-        }
+        "percent_rank" => call(
+            "coalesce",
+            vec![share(rows(before), call("nullif", vec![rows(None), number("0")])), number("0")],
+        ),
         _ => share(
             plus(number("1"), rows(Some(self::before(by, value, true)))),
             plus(number("1"), rows(None)),

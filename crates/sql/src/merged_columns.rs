@@ -21,8 +21,8 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::identifier::fold;
 use crate::made::call;
 use datafusion::sql::sqlparser::ast::{
-    self, AccessExpr, BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Join,
-    JoinConstraint, JoinOperator, ObjectName, OrderByKind, Query, Select, SelectItem,
+    self, AccessExpr, BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
+    Join, JoinConstraint, JoinOperator, ObjectName, OrderByKind, Query, Select, SelectItem,
     SelectItemQualifiedWildcardKind, SetExpr, TableAlias, TableFactor, TableWithJoins, Value,
     VisitMut, VisitorMut, WildcardAdditionalOptions,
 };
@@ -228,10 +228,9 @@ impl Scope {
             SelectItem::Wildcard(options) if *options == WildcardAdditionalOptions::default() => {
                 return Some(self.columns.iter().collect());
             }
-            SelectItem::QualifiedWildcard(
-                SelectItemQualifiedWildcardKind::ObjectName(name),
-                _,
-            ) => fold(name.0.last()?.as_ident()?),
+            SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
+                fold(name.0.last()?.as_ident()?)
+            }
             _ => return None,
         };
         self.tables.iter().find(|(table, _)| *table == name)?;

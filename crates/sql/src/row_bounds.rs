@@ -4,9 +4,9 @@
 //! bounds: `ORDER BY a FETCH FIRST n ROWS WITH TIES` is `QUALIFY rank() OVER (ORDER BY a) <= n … ORDER BY a`.
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Fetch, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, LimitClause, OrderByExpr, OrderByKind, Query, Select,
-    SelectItem, SetExpr, Value, Visit, Visitor, WindowFrame, WindowFrameBound, WindowFrameUnits,
-    WindowSpec, WindowType,
+    BinaryOperator, Expr, Fetch, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr,
+    Ident, LimitClause, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, Value, Visit,
+    Visitor, WindowFrame, WindowFrameBound, WindowFrameUnits, WindowSpec, WindowType,
 };
 use std::ops::ControlFlow;
 
@@ -122,7 +122,9 @@ fn reads_rows(bound: &Expr) -> bool {
 fn named(by: OrderByExpr, select: &Select) -> Result<OrderByExpr> {
     let items = &select.projection;
     let of_item = |item: &SelectItem| match item {
-        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr.clone()),
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
+            Some(expr.clone())
+        }
         _ => None,
     };
     let meant = match &by.expr {
@@ -131,8 +133,10 @@ fn named(by: OrderByExpr, select: &Select) -> Result<OrderByExpr> {
             let before = at.and_then(|at| items.get(..=at)).unwrap_or_default();
             let stars = before.iter().any(|item| of_item(item).is_none());
             if stars {
-                return Err(SqlError::unsupported("a number in ORDER BY behind * with such bounds")
-                    .hint("Name the column."));
+                return Err(SqlError::unsupported(
+                    "a number in ORDER BY behind * with such bounds",
+                )
+                .hint("Name the column."));
             }
             before.last().and_then(of_item)
         }

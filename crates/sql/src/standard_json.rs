@@ -18,7 +18,9 @@ pub(crate) fn constructor(function: &Function) -> Option<Expr> {
     let FunctionArguments::List(list) = &function.args else { return None };
     let is_pair = |arg: &FunctionArg| {
         let op = match arg {
-            FunctionArg::ExprNamed { operator, .. } | FunctionArg::Named { operator, .. } => operator,
+            FunctionArg::ExprNamed { operator, .. } | FunctionArg::Named { operator, .. } => {
+                operator
+            }
             FunctionArg::Unnamed(_) => return false,
         };
         matches!(op, FunctionArgOperator::Colon | FunctionArgOperator::Value)

@@ -5,11 +5,11 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BinaryViewArray, BinaryViewBuilder, BooleanBuilder, Date32Builder, Decimal128Builder,
-    FixedSizeBinaryBuilder, Float32Builder, Float64Builder, Int16Builder, Int32Builder,
-    Int64Builder, IntervalMonthDayNanoBuilder, LargeBinaryBuilder, LargeStringBuilder, ListArray,
-    StringViewBuilder, Time64MicrosecondBuilder, TimestampMicrosecondBuilder,
-    TimestampSecondBuilder,
+    Array, ArrayRef, AsArray, BinaryViewArray, BinaryViewBuilder, BooleanBuilder, Date32Builder,
+    Decimal128Builder, FixedSizeBinaryBuilder, Float32Builder, Float64Builder, Int16Builder,
+    Int32Builder, Int64Builder, IntervalMonthDayNanoBuilder, LargeBinaryBuilder,
+    LargeStringBuilder, ListArray, StringViewBuilder, Time64MicrosecondBuilder,
+    TimestampMicrosecondBuilder, TimestampSecondBuilder,
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::datatypes::{
@@ -21,8 +21,8 @@ use arrow::datatypes::{
 };
 use datafusion::common::ScalarValue;
 use halcyon_store::{Interval, Value, ValueRef};
-use halcyon_value::{array, network};
 use halcyon_value::calendar::DAY_US;
+use halcyon_value::{array, network};
 
 use crate::enums;
 use crate::error::{Result, SqlError, SqlState};

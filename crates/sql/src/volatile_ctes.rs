@@ -13,8 +13,15 @@ use crate::error::{Result, SqlError};
 use crate::identifier::fold;
 
 /// Functions that give another value each time.
-const VOLATILE: &[&str] =
-    &["nextval", "setval", "random", "gen_random_uuid", "uuid_generate_v4", "uuid", "clock_timestamp"];
+const VOLATILE: &[&str] = &[
+    "nextval",
+    "setval",
+    "random",
+    "gen_random_uuid",
+    "uuid_generate_v4",
+    "uuid",
+    "clock_timestamp",
+];
 
 /// Whether each entry of a WITH must run once, because it is volatile and named more than once. `rest` is
 /// called with visitors, and shows them the statement behind the WITH.

@@ -131,7 +131,12 @@ impl Network {
     }
 
     /// The bits of both addresses put together. Errors: 22023 for two families.
-    pub fn combined(self, other: Network, word: &str, with: fn(u128, u128) -> u128) -> Result<Self> {
+    pub fn combined(
+        self,
+        other: Network,
+        word: &str,
+        with: fn(u128, u128) -> u128,
+    ) -> Result<Self> {
         self.alike(other, word)?;
         Ok(self.with(with(self.address, other.address), self.bits.max(other.bits)))
     }
@@ -467,7 +472,16 @@ mod tests {
         ] {
             assert_eq!(shown(inet(text), false), expected, "{text}");
         }
-        for text in ["10.1", "10.0.0.1/33", "10.0.0.1/ 8", " 10.0.0.1", "256.1.1.1", "::1%eth0", "", "10.0.0.1/"] {
+        for text in [
+            "10.1",
+            "10.0.0.1/33",
+            "10.0.0.1/ 8",
+            " 10.0.0.1",
+            "256.1.1.1",
+            "::1%eth0",
+            "",
+            "10.0.0.1/",
+        ] {
             assert_eq!(parse_inet(text), Err(bad("inet", text)), "{text}");
         }
         for (text, expected) in [
@@ -502,8 +516,20 @@ mod tests {
     #[test]
     fn bytes_order_as_addresses_do() {
         let texts = [
-            "0.0.0.0/0", "10.0.0.0/8", "10.0.0.1/8", "10.255.0.0/8", "10.0.0.0/9", "10.0.0.0", "10.0.0.1",
-            "10.1.0.0/16", "255.255.255.255", "::/0", "::1", "2001:db8::/32", "2001:db8::5/32", "2001:db8::5",
+            "0.0.0.0/0",
+            "10.0.0.0/8",
+            "10.0.0.1/8",
+            "10.255.0.0/8",
+            "10.0.0.0/9",
+            "10.0.0.0",
+            "10.0.0.1",
+            "10.1.0.0/16",
+            "255.255.255.255",
+            "::/0",
+            "::1",
+            "2001:db8::/32",
+            "2001:db8::5/32",
+            "2001:db8::5",
         ];
         for one in texts.map(inet) {
             for other in texts.map(inet) {
@@ -520,7 +546,10 @@ mod tests {
             assert_eq!((Network::decode(&wide), Network::decode(narrowed(&wide))), (one, one));
             let network = one.network();
             let wide = widened(&network.encode(true), CIDR_WIDTH);
-            assert_eq!((Network::decode(&wide), Network::decode(narrowed(&wide))), (network, network));
+            assert_eq!(
+                (Network::decode(&wide), Network::decode(narrowed(&wide))),
+                (network, network)
+            );
             assert_eq!(Network::of_wire(&one.to_wire(false), false), Some(one));
         }
     }
@@ -532,9 +561,15 @@ mod tests {
         assert_eq!(shown(value.broadcast(), true), "10.15.255.255/12");
         assert_eq!(shown(value.netmask(), false), "255.240.0.0");
         assert_eq!(shown(value.hostmask(), false), "0.15.255.255");
-        assert_eq!(shown(inet("10.0.0.1").merged(inet("10.0.3.1")).expect("one family"), true), "10.0.0.0/22");
+        assert_eq!(
+            shown(inet("10.0.0.1").merged(inet("10.0.3.1")).expect("one family"), true),
+            "10.0.0.0/22"
+        );
         assert_eq!(shown(inet("::1").merged(inet("8000::1")).expect("one family"), true), "::/0");
-        assert!(inet("10.0.0.0/8").contains(inet("10.2.0.0/16")) && !inet("10.2.0.0/16").contains(value));
+        assert!(
+            inet("10.0.0.0/8").contains(inet("10.2.0.0/16"))
+                && !inet("10.2.0.0/16").contains(value)
+        );
         assert!(inet("0.0.0.0/0").contains(value) && !inet("::/0").contains(value));
         assert_eq!(inet("10.0.0.3").minus(inet("10.0.0.1")), Ok(2));
         assert_eq!(inet("10.0.0.1").minus(inet("10.0.0.3")), Ok(-2));
@@ -544,14 +579,23 @@ mod tests {
     #[test]
     fn a_hardware_address_is_read_in_all_spellings() {
         for text in [
-            "08:00:2b:01:02:03", "8:0:2b:1:2:3", "08-00-2b-01-02-03", "08002b:010203", "08002b-010203",
-            "0800.2b01.0203", "0800-2b01-0203", "08002B010203", " 08002b010203 ",
+            "08:00:2b:01:02:03",
+            "8:0:2b:1:2:3",
+            "08-00-2b-01-02-03",
+            "08002b:010203",
+            "08002b-010203",
+            "0800.2b01.0203",
+            "0800-2b01-0203",
+            "08002B010203",
+            " 08002b010203 ",
         ] {
             let mut out = String::new();
             write_macaddr(&parse_macaddr(text).expect(text), &mut out);
             assert_eq!(out, "08:00:2b:01:02:03", "{text}");
         }
-        for text in ["", "x", "08:00:2b:01:02", "08:00:2b:01:02:03:04", "0800:2b01:0203", "08002b01020"] {
+        for text in
+            ["", "x", "08:00:2b:01:02", "08:00:2b:01:02:03:04", "0800:2b01:0203", "08002b01020"]
+        {
             assert_eq!(parse_macaddr(text), Err(bad("macaddr", text)), "{text}");
         }
     }

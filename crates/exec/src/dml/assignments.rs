@@ -47,8 +47,10 @@ pub(super) fn assignments<'q>(
                         continue;
                     }
                     _ => {
-                        return Err(SqlError::unsupported("SET of several columns by this expression")
-                            .hint("Give a value to each column."));
+                        return Err(SqlError::unsupported(
+                            "SET of several columns by this expression",
+                        )
+                        .hint("Give a value to each column."));
                     }
                 };
                 if values.len() != names.len() {
@@ -71,8 +73,9 @@ pub(super) fn assignments<'q>(
 ///
 /// Errors: 42601 if the subquery is seen to give another number of columns.
 fn nth_column(query: &Query, at: usize, count: usize) -> Result<Expr> {
-    let is_one =
-        |item: &SelectItem| matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. });
+    let is_one = |item: &SelectItem| {
+        matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. })
+    };
     if let SetExpr::Select(select) = query.body.as_ref()
         && select.projection.iter().all(is_one)
         && select.projection.len() != count

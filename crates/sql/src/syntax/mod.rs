@@ -56,7 +56,8 @@ pub use sequence_options::SequenceOptions;
 pub use session::{Discarded, SessionStatement, SystemChange};
 pub(crate) use spellings::INFERENCE;
 pub use spellings::{
-    MERGE_DEFAULTS, MERGE_NOTHING, Overriding, SYMMETRIC, is_by_bytes, is_mark_of_unique, is_unique_with_null,
+    MERGE_DEFAULTS, MERGE_NOTHING, Overriding, SYMMETRIC, is_by_bytes, is_mark_of_unique,
+    is_unique_with_null,
 };
 pub use types::{Side as LabelSide, TypeChange, TypeStatement};
 pub use upkeep::{Upkeep, UpkeepObject, UpkeepVerb};

@@ -70,7 +70,10 @@ pub(super) fn known_to_the_parser(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSp
     let of_transaction = begins(&tokens, &["BEGIN", "START", "SET"]);
     let takes_constants = begins(
         &tokens,
-        &["SELECT", "WITH", "VALUES", "INSERT", "UPDATE", "DELETE", "MERGE", "CREATE", "ALTER", "EXPLAIN"],
+        &[
+            "SELECT", "WITH", "VALUES", "INSERT", "UPDATE", "DELETE", "MERGE", "CREATE", "ALTER",
+            "EXPLAIN",
+        ],
     ) || opens_query(&tokens, &words);
     let of_role = ["ROLE", "USER", "GROUP", "DATABASE"].iter().any(|word| is(&tokens, 1, word));
     let has_with = (0..words.len()).any(|at| is(&tokens, at, "WITH"));
@@ -137,7 +140,8 @@ pub(super) fn known_to_the_parser(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSp
                     && token_is(&tokens, &words, at + 1, &Token::RParen)
                     && token_is(&tokens, &words, at + 2, &Token::Period)
                     && token_is(&tokens, &words, at + 3, &Token::Mul)
-                    && (at == 1 || !matches!(tokens[words[at - 2]].token, Token::Word(ref word) if word.keyword == Keyword::NoKeyword)) =>
+                    && (at == 1
+                        || !matches!(tokens[words[at - 2]].token, Token::Word(ref word) if word.keyword == Keyword::NoKeyword)) =>
             {
                 silent.extend([at - 1, at + 1]);
             }
