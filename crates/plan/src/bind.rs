@@ -54,11 +54,11 @@ use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::function_tables;
 use halcyon_sql::identifier::fold;
 use halcyon_sql::many_rows::repeats_rows;
-use halcyon_sql::merged_columns::{self, Tables};
+use halcyon_names::merged_columns::{self, Tables};
 use halcyon_sql::outer_names;
 use halcyon_sql::parse::{parse_query, with_stack};
 use halcyon_sql::rows::ResultColumn;
-use halcyon_sql::short_aliases;
+use halcyon_names::short_aliases;
 use halcyon_sql::types::{PG_TYPE_KEY, SqlType};
 use halcyon_sql::values::sql_type_of;
 

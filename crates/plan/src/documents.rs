@@ -6,7 +6,7 @@ use arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
 
-use crate::{addresses, domains};
+use crate::{addresses, domains, recursion};
 use halcyon_functions as by_value;
 use halcyon_sql::diagnose::external;
 use halcyon_sql::documents::is_document;
@@ -136,6 +136,7 @@ fn takes_any(function: &str) -> bool {
         || function.starts_with("__")
         || domains::domain_of(function).is_some()
         || by_value::enumerations::NAMES.contains(&function)
+        || function == recursion::MARKED
         || matches!(
             function,
             "arrow_typeof"

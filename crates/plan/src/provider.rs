@@ -81,7 +81,7 @@ impl Snapshot {
 /// Whether a table's scan gives the numbers of rows, and what for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum RowIds {
-    /// It does not.
+    /// Whoever scans asks for none.
     None,
     /// The rows are to be changed.
     OfTarget,

@@ -93,6 +93,9 @@ fn names(plan: &LogicalPlan, query: &RecursiveQuery) -> Result<bool> {
     Ok(found)
 }
 
+/// The name of the function that [`marked`] calls.
+pub(crate) const MARKED: &str = "marked";
+
 /// `value`, whose field has exactly this metadata: DataFusion runs a recursive query only if the fields of both of its
 /// parts have the same, and an alias adds to a column's metadata, if it does not lose its own, and takes nothing away.
 pub(crate) fn marked(value: Expr, metadata: &HashMap<String, String>) -> Expr {
@@ -110,7 +113,7 @@ struct Marked {
 
 impl ScalarUDFImpl for Marked {
     fn name(&self) -> &str {
-        "marked"
+        MARKED
     }
 
     fn signature(&self) -> &Signature {
@@ -123,7 +126,7 @@ impl ScalarUDFImpl for Marked {
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         let given = &args.arg_fields[0];
-        let field = Field::new("marked", given.data_type().clone(), given.is_nullable());
+        let field = Field::new(MARKED, given.data_type().clone(), given.is_nullable());
         Ok(Arc::new(field.with_metadata(self.metadata.clone().into_iter().collect())))
     }
 

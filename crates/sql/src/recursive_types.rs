@@ -36,12 +36,11 @@ fn body(first: &mut SetExpr) {
 
 fn item(item: &mut SelectItem) {
     match item {
-        SelectItem::UnnamedExpr(expr) => {
-            // A cast would name the column.
-            if typed(expr) {
-                let expr = std::mem::replace(expr, number("0"));
-                *item = SelectItem::ExprWithAlias { expr, alias: quoted("?column?".to_owned()) };
-            }
+        // A cast would name the column.
+        SelectItem::UnnamedExpr(expr) if is_integer(expr) => {
+            typed(expr);
+            let expr = std::mem::replace(expr, number("0"));
+            *item = SelectItem::ExprWithAlias { expr, alias: quoted("?column?".to_owned()) };
         }
         SelectItem::ExprWithAlias { expr, .. } => {
             typed(expr);
@@ -50,17 +49,20 @@ fn item(item: &mut SelectItem) {
     }
 }
 
-/// Casts a constant that is an INTEGER to it. False: the expression is none.
-fn typed(expr: &mut Expr) -> bool {
-    let digits = match &*expr {
+/// Whether an expression is a constant that is an INTEGER.
+fn is_integer(expr: &Expr) -> bool {
+    let digits = match expr {
         Expr::UnaryOp { op: UnaryOperator::Minus, expr } => expr,
         other => other,
     };
-    let is_one = matches!(digits, Expr::Value(value)
-        if matches!(&value.value, Value::Number(digits, false) if digits.parse::<i32>().is_ok()));
-    if is_one {
+    matches!(digits, Expr::Value(value)
+        if matches!(&value.value, Value::Number(digits, false) if digits.parse::<i32>().is_ok()))
+}
+
+/// Casts a constant that is an INTEGER to it.
+fn typed(expr: &mut Expr) {
+    if is_integer(expr) {
         let constant = std::mem::replace(expr, number("0"));
         *expr = cast(Expr::Nested(Box::new(constant)), DataType::Integer(None));
     }
-    is_one
 }

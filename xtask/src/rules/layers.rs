@@ -7,7 +7,7 @@ use crate::workspace::{Package, Workspace};
 #[rustfmt::skip]
 const ORDER: &[&str] = &[
     "base", "value", "json", "machine", "task", "tree", "store", "txn", "view", "delta", "workload",
-    "quick", "sql", "functions", "aggregates", "unnest", "views", "catalog", "plan", "derived", "operators", "exec", "ddl", "pgcatalog", "prepare",
+    "quick", "sql", "names", "functions", "aggregates", "unnest", "views", "catalog", "plan", "derived", "operators", "exec", "ddl", "pgcatalog", "prepare",
     "halcyon", "server", "cell", "tpch", "graphs", "lab", "cli",
 ];
 

@@ -1,6 +1,6 @@
 //! `jsonpath`: paths into documents, with filters, arithmetic and methods.
 //!
-//! [`Path::read`] reads the text of a path, [`find`] follows it. Words: an *item* is what a step takes and gives;
+//! [`Path::read`] reads the text of a path, [`find()`] follows it. Words: an *item* is what a step takes and gives;
 //! a *step* is what stands behind a `$`: `.key`, `[0]`, `? (…)`, `.size()`. In mode *lax* a step over an array
 //! that wants its elements takes them, and what is not there is no error; in *strict* it is.
 //! Not offered, errors 0A000: `datetime()`, and division, whose digits are those of `numeric`.

@@ -7,8 +7,8 @@
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
-use crate::dialect::shown_item_name;
-use crate::identifier::fold;
+use halcyon_sql::dialect::shown_item_name;
+use halcyon_sql::identifier::fold;
 use datafusion::sql::sqlparser::ast::{
     Ident, ObjectName, ObjectNamePart, Query, SelectItem, SetExpr, TableAlias, TableAliasColumnDef,
     TableFactor, VisitMut, VisitorMut,

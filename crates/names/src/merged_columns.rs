@@ -15,11 +15,11 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
-use crate::dialect::{column_of_rows, shown_item_name};
-use crate::documents::makes_document;
-use crate::error::{Result, SqlError, SqlState};
-use crate::identifier::fold;
-use crate::made::call;
+use halcyon_sql::dialect::{column_of_rows, shown_item_name};
+use halcyon_sql::documents::makes_document;
+use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::identifier::fold;
+use halcyon_sql::made::call;
 use datafusion::sql::sqlparser::ast::{
     self, AccessExpr, BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
     Join, JoinConstraint, JoinOperator, ObjectName, OrderByKind, Query, Select, SelectItem,
@@ -442,7 +442,7 @@ impl Settle<'_> {
         if let TableFactor::NestedJoin { table_with_joins, alias: alias @ Some(_) } = factor
             && joins_merge(table_with_joins)
         {
-            let mut query = crate::parse::parse_query("SELECT * FROM t")?;
+            let mut query = halcyon_sql::parse::parse_query("SELECT * FROM t")?;
             if let SetExpr::Select(select) = query.body.as_mut() {
                 select.from = vec![table_with_joins.as_ref().clone()];
             }
