@@ -1,11 +1,13 @@
-//! What names in a query stand for, decided on the syntax tree before the planner binds them.
+//! What names in a query stand for, and by which names of types clients are told of its columns.
 //!
 //! DataFusion's planner gives some names another meaning than PostgreSQL does, or none: columns that a join has
 //! merged, rows named by their tables ([`merged_columns`]), lists of names shorter than the rows
-//! ([`short_aliases`]). Both passes write a query in which every name means the same to either. The columns of
-//! tables are asked of whoever has the catalog.
+//! ([`short_aliases`]). Both passes write, on the syntax tree, a query in which every name means the same to either;
+//! they ask their caller for the columns of tables. Of a plan, [`told_types`] tells which columns have types that only
+//! system tables have.
 
 #![forbid(unsafe_code)]
 
 pub mod merged_columns;
 pub mod short_aliases;
+pub mod told_types;

@@ -15,17 +15,17 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
-use halcyon_sql::dialect::{column_of_rows, shown_item_name};
-use halcyon_sql::documents::makes_document;
-use halcyon_sql::error::{Result, SqlError, SqlState};
-use halcyon_sql::identifier::fold;
-use halcyon_sql::made::call;
 use datafusion::sql::sqlparser::ast::{
     self, AccessExpr, BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
     Join, JoinConstraint, JoinOperator, ObjectName, OrderByKind, Query, Select, SelectItem,
     SelectItemQualifiedWildcardKind, SetExpr, TableAlias, TableFactor, TableWithJoins, Value,
     VisitMut, VisitorMut, WildcardAdditionalOptions,
 };
+use halcyon_sql::dialect::{column_of_rows, shown_item_name};
+use halcyon_sql::documents::makes_document;
+use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::identifier::fold;
+use halcyon_sql::made::call;
 
 /// The columns of tables.
 pub trait Tables {

@@ -7,12 +7,12 @@
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
-use halcyon_sql::dialect::shown_item_name;
-use halcyon_sql::identifier::fold;
 use datafusion::sql::sqlparser::ast::{
     Ident, ObjectName, ObjectNamePart, Query, SelectItem, SetExpr, TableAlias, TableAliasColumnDef,
     TableFactor, VisitMut, VisitorMut,
 };
+use halcyon_sql::dialect::shown_item_name;
+use halcyon_sql::identifier::fold;
 
 /// The names of a table's columns; `None` if there is no such table.
 pub type ColumnsOf<'a> = dyn Fn(&ObjectName) -> Option<Vec<String>> + 'a;

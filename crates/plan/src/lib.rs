@@ -59,7 +59,6 @@ pub mod sizes;
 pub mod stored_names;
 pub mod system_names;
 pub mod table_functions;
-mod told_types;
 pub mod user_types;
 mod values_lists;
 pub mod wide;

@@ -81,7 +81,7 @@ impl Snapshot {
 /// Whether a table's scan gives the numbers of rows, and what for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum RowIds {
-    /// Whoever scans asks for none.
+    /// No numbers.
     None,
     /// The rows are to be changed.
     OfTarget,

@@ -4,7 +4,8 @@
 //! a *step* is what stands behind a `$`: `.key`, `[0]`, `? (…)`, `.size()`. In mode *lax* a step over an array
 //! that wants its elements takes them, and what is not there is no error; in *strict* it is.
 //! Not offered, errors 0A000: `datetime()`, and division, whose digits are those of `numeric`.
-//! Invariant: expressions lie within each other no deeper than `NESTING_MAX`, so that recursion ends.
+//! Invariant, checked by `what_is_no_path_is_told_with_the_word_that_does_not_fit`: expressions lie within each other
+//! no deeper than `NESTING_MAX`, so that recursion ends.
 
 mod find;
 mod parse;

@@ -13,7 +13,7 @@ use datafusion::logical_expr::{Distinct, Expr, ExprSchemable, LogicalPlan};
 use halcyon_sql::types::{OID_ALIAS_KEY, PG_TYPE_KEY, TYPE_KEY};
 
 /// The name of a type that only system tables have, of every column of a plan's result that has one.
-pub(crate) fn told_types(plan: &LogicalPlan) -> Vec<Option<String>> {
+pub fn told_types(plan: &LogicalPlan) -> Vec<Option<String>> {
     let fields = plan.schema().fields();
     let told = match plan {
         LogicalPlan::Projection(projection) => made(&projection.expr, &projection.input),
