@@ -1,7 +1,7 @@
 //! Encodings of SQL values as the words of a trigger program.
 
 use arrow::datatypes::{DataType, TimeUnit};
-use halcyon_value::Type as ValueType;
+use halcyon_value::{Type as ValueType, network};
 use halcyon_view::program::{DIGITS_OF_A_WORD, Type};
 
 use crate::error::{Result, Unsupported};
@@ -53,6 +53,14 @@ impl Encoding {
             DataType::Null => Encoding::Int,
             DataType::LargeUtf8 => return Err(Unsupported::new("type json")),
             DataType::LargeBinary => return Err(Unsupported::new("type jsonb")),
+            DataType::FixedSizeBinary(bytes) => {
+                return Err(Unsupported::new(match *bytes as usize {
+                    network::INET_WIDTH => "type inet",
+                    network::CIDR_WIDTH => "type cidr",
+                    network::MACADDR_WIDTH => "type macaddr",
+                    _ => "type uuid",
+                }));
+            }
             other => return Err(Unsupported::new(format!("type {other}"))),
         })
     }

@@ -19,6 +19,7 @@ use halcyon_view::program::{Component, Expr, Reg, Step, Type};
 use crate::Facts;
 use crate::calculus::{RelationIndex, Term, Var};
 use crate::derivative::{OCCURRENCES_MAX, delta};
+use crate::encoding::Encoding;
 use crate::error::{Result, Unsupported};
 use crate::expression::substitute;
 use crate::parts::{Derived, Map, Parts, Rank, renamed};
@@ -144,7 +145,8 @@ fn maintain(parts: &mut Parts, map: usize, facts: &dyn Facts) -> Result<()> {
             return Err(Unsupported::new("a reference to an enclosing query at this place"));
         }
         if let Some(ty) = mentioned.iter().find_map(|var| parts.vars.get(*var).foreign.as_ref()) {
-            return Err(Unsupported::new(format!("type {ty}")));
+            let told = Encoding::of(ty).err();
+            return Err(told.unwrap_or_else(|| Unsupported::new(format!("type {ty}"))));
         }
         if term.atoms.len() > ATOMS_MAX {
             return Err(Unsupported::new(format!("a join of more than {ATOMS_MAX} relations")));
