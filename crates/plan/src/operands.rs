@@ -50,9 +50,7 @@ impl ExprPlanner for Operators {
             for expr in &mut exprs {
                 match quoted(expr) {
                     Some(text) => *expr = typed_constant(text, &known)?,
-                    None if is_document(&known)
-                        && matches!(expr, Expr::Literal(ScalarValue::Null, _)) =>
-                    {
+                    None if matches!(expr, Expr::Literal(ScalarValue::Null, _)) => {
                         *expr = Expr::Literal(ScalarValue::try_from(&known)?, None);
                     }
                     None => {}
