@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::*;
+use halcyon_sql::coerce::{TimeZone, parse_owned};
+use halcyon_sql::types::SqlType;
 use crate::halcyon_views::LockRow;
 use crate::memory::{self, TableSize};
 use crate::objects::{self, What};
@@ -44,7 +46,10 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     define("inet_client_addr", (0, 0), Gives::Text, LIVE, |c, _| {
         let sessions = c.live.sessions();
         let own = sessions.into_iter().find(|s| s.id == c.session.session_id);
-        Ok(text_or_null(own.and_then(|session| session.client)))
+        // A program that the database is embedded in has no address.
+        let is_address =
+            |client: &String| parse_owned(client, SqlType::Inet, &TimeZone::UTC).is_ok();
+        Ok(text_or_null(own.and_then(|session| session.client).filter(is_address)))
     }),
     define("pg_relation_size", (1, 2), Gives::Int8, LIVE, |c, args| {
         Ok(bytes(size(c, &args[0])?.map(|(rows, _)| rows)))
