@@ -563,9 +563,13 @@ impl Settle<'_> {
     /// Writes `(t).a`, a column of a table's row, as `t.a`.
     fn name_field(&self, expr: &mut Expr) {
         let Expr::CompoundFieldAccess { root, access_chain } = expr else { return };
-        let Expr::Nested(inner) = root.as_ref() else { return };
+        // The parser reads `t.a[1]` as a chain that begins with `t`.
+        let table = match root.as_ref() {
+            Expr::Nested(inner) => inner.as_ref(),
+            root => root,
+        };
         let (Expr::Identifier(table), Some(AccessExpr::Dot(Expr::Identifier(column)))) =
-            (inner.as_ref(), access_chain.first())
+            (table, access_chain.first())
         else {
             return;
         };

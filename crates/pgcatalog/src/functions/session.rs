@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use halcyon_sql::coerce::{TimeZone, parse_owned};
-use halcyon_sql::types::SqlType;
 use crate::halcyon_views::LockRow;
 use crate::memory::{self, TableSize};
 use crate::objects::{self, What};
 use halcyon_catalog::temporary;
+use halcyon_sql::coerce::{TimeZone, parse_owned};
+use halcyon_sql::types::SqlType;
 
 /// The functions.
 pub(super) const FUNCTIONS: &[Definition] = &[

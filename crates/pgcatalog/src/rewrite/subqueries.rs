@@ -226,7 +226,7 @@ fn gives_many_rows(query: &Query) -> bool {
 /// `SELECT value FROM (query) AS "rows" (value)`: an aggregate takes rows, and no function that makes them.
 fn rows_of(query: Box<Query>) -> Box<Query> {
     let mut outer = parse_own_query("SELECT value FROM t");
-    let column = TableAliasColumnDef { name: Ident::new("value"), data_type: None };
+    let column = TableAliasColumnDef::from_name("value");
     let name = Ident::with_quote('"', "rows");
     let alias = TableAlias { explicit: true, name, columns: vec![column], at: None };
     if let SetExpr::Select(select) = outer.body.as_mut() {

@@ -207,7 +207,7 @@ mod tests {
     fn bounds_and_locks_are_spelled_as_the_parser_knows_them() {
         check("s fetch first (1+1) rows only", "s LIMIT (1+1)");
         check("s offset 2 rows fetch next row only", "s offset 2 rows LIMIT 1");
-        check("s fetch first (2) rows with ties", "s fetch first 2 rows with ties");
+        check("s fetch first (2) rows with ties", "s LIMIT \"\u{1}ties\" (2)");
         check("fetch first from c", "fetch first from c");
         check("s for update limit 1", "s limit 1for update");
         check(

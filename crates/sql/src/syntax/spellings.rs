@@ -151,7 +151,8 @@ pub(super) fn known_to_the_parser(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSp
                     && !of_role
                     && let Some(next) = words.get(at + 1)
                     && let Token::SingleQuotedString(text) = &tokens[*next].token
-                    && !names_part(&tokens, &words, at) =>
+                    && !names_part(&tokens, &words, at)
+                    && !is_option(&tokens, &words, at) =>
             {
                 let text = Token::SingleQuotedString(text.clone());
                 edits.push((words[at], words[at + 1], format!("{text}::{word}")));
@@ -289,6 +290,22 @@ pub(super) fn known_to_the_parser(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSp
         put(insert, "OVERWRITE");
     }
     tokens
+}
+
+/// Whether the word at `words[at]` stands in brackets behind WITH, where options are.
+fn is_option(tokens: &[TokenWithSpan], words: &[usize], at: usize) -> bool {
+    let mut depth = 0usize;
+    for at in (0..at).rev() {
+        match tokens[words[at]].token {
+            Token::RParen => depth += 1,
+            Token::LParen if depth == 0 => {
+                return at > 0 && is_word(&tokens[words[at - 1]].token, "WITH");
+            }
+            Token::LParen => depth -= 1,
+            _ => {}
+        }
+    }
+    false
 }
 
 /// Whether the token at `words[at]` is this one.
