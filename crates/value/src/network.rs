@@ -576,6 +576,35 @@ mod tests {
         assert!(inet("255.255.255.255").plus(1).is_err() && inet("0.0.0.0").plus(-1).is_err());
     }
 
+    /// What is read comes back from its text, its bytes and the wire; everything else is an error.
+    #[test]
+    fn any_text_and_any_bytes_are_read_or_refused_fuzz() {
+        let mut state = 1u64;
+        let mut any = |below: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) as usize % below
+        };
+        let mut read = 0;
+        for _ in 0..200_000 {
+            let signs = b"0123456789abcdef.:./%-";
+            let text: String = (0..any(22)).map(|_| char::from(signs[any(signs.len())])).collect();
+            for (value, is_cidr) in [(parse_inet(&text), false), (parse_cidr(&text), true)] {
+                let Ok(value) = value else { continue };
+                read += 1;
+                let again = if is_cidr { parse_cidr } else { parse_inet };
+                assert_eq!(again(&shown(value, true)), Ok(value), "{text}");
+                assert_eq!(Network::decode(&value.encode(is_cidr)), value, "{text}");
+                assert_eq!(Network::of_wire(&value.to_wire(is_cidr), is_cidr), Some(value));
+            }
+            let _ = parse_macaddr(&text);
+            let bytes: Vec<u8> = (0..any(22)).map(|_| any(40) as u8).collect();
+            if let Some(value) = Network::of_wire(&bytes, false) {
+                assert_eq!(Network::of_wire(&value.to_wire(false), false), Some(value));
+            }
+        }
+        assert!(read > 100, "{read}");
+    }
+
     #[test]
     fn a_hardware_address_is_read_in_all_spellings() {
         for text in [
