@@ -147,6 +147,11 @@ impl Below<'_> {
                     _ => Kind::Other,
                 },
                 ("array_prepend", [_, list]) => self.kind(list),
+                // What a column of a recursive query is given so that both of its parts say the same.
+                ("marked", [value]) => match self.own_field(expr) {
+                    Kind::Other => self.kind(value),
+                    own => own,
+                },
                 (
                     "nullif" | "optional" | "pg_array_or_empty" | "array_append" | "array_cat"
                     | "array_concat" | "array_remove" | "array_slice",

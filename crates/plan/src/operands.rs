@@ -50,7 +50,10 @@ impl ExprPlanner for Operators {
             for expr in &mut exprs {
                 match quoted(expr) {
                     Some(text) => *expr = typed_constant(text, &known)?,
-                    None if matches!(expr, Expr::Literal(ScalarValue::Null, _)) => {
+                    // Numbers get their types, which need not be the planner's, when all is known.
+                    None if !known.is_numeric()
+                        && matches!(expr, Expr::Literal(ScalarValue::Null, _)) =>
+                    {
                         *expr = Expr::Literal(ScalarValue::try_from(&known)?, None);
                     }
                     None => {}

@@ -91,6 +91,7 @@ fn run(context: &Arc<Context>, sql: &str) -> Result<Vec<Vec<String>>, String> {
     // System columns are found when a query is bound, which is not this crate's business.
     let sql = &sql
         .replace("pgc.tableoid", "'pg_constraint'::regclass")
+        .replace("opf.tableoid", "'pg_opfamily'::regclass")
         .replace("o.tableoid", "'pg_opclass'::regclass")
         .replace("l.tableoid", "'pg_language'::regclass");
     let parsed = Parser::parse_sql(&PostgreSqlDialect {}, sql).map_err(|e| e.to_string())?;
