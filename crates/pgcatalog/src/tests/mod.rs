@@ -86,14 +86,25 @@ fn datafusion(context: &Arc<Context>) -> SessionContext {
     session
 }
 
+/// The query with the name of its table in the place of each `alias.tableoid`: system columns are
+/// found when a query is bound, which is not this crate's business.
+fn with_table_ids(sql: &str) -> String {
+    let name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let mut out = sql.to_owned();
+    for part in sql.split("pg_catalog.").skip(1) {
+        let Some((table, rest)) = part.split_once(' ') else { continue };
+        let alias = rest.split(|c| !name(c)).next().expect("a split has a first part");
+        if table.starts_with("pg_") && table.chars().all(name) && !alias.is_empty() {
+            let column = format!(" {alias}.tableoid");
+            out = out.replace(&column, &format!(" '{table}'::regclass"));
+        }
+    }
+    out
+}
+
 /// Answers of a query as text, one string per cell.
 fn run(context: &Arc<Context>, sql: &str) -> Result<Vec<Vec<String>>, String> {
-    // System columns are found when a query is bound, which is not this crate's business.
-    let sql = &sql
-        .replace("pgc.tableoid", "'pg_constraint'::regclass")
-        .replace("opf.tableoid", "'pg_opfamily'::regclass")
-        .replace("o.tableoid", "'pg_opclass'::regclass")
-        .replace("l.tableoid", "'pg_language'::regclass");
+    let sql = &with_table_ids(sql);
     let parsed = Parser::parse_sql(&PostgreSqlDialect {}, sql).map_err(|e| e.to_string())?;
     let [statement] = parsed.try_into().map_err(|_| "one statement is wanted".to_owned())?;
     let statement = rewrite(statement, context);
