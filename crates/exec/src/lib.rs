@@ -1,10 +1,9 @@
-//! Running plans: row at a time, vectorised, writes, COPY.
+//! Running plans: row at a time, vectorised, writes.
 //!
 //! - [`point`]: queries whose every access is a bounded index lookup, row at a time over locked
 //!   partitions;
 //! - [`analytic`]: all others, by DataFusion's operators over the vectors of a snapshot;
-//! - [`dml`]: INSERT, UPDATE, DELETE, with [`constraints`], [`deferrable`] ones, and the [`upkeep`] of materialized views;
-//! - [`mod@copy`] for COPY.
+//! - [`dml`]: INSERT, UPDATE, DELETE, with [`constraints`], [`deferrable`] ones, and the [`upkeep`] of materialized views.
 //!
 //! **Invariant**, checked by `cargo xtask check claims` and `layers`: partitions are reached through
 //! `halcyon_txn` alone; nothing here knows sockets or DDL, and of a session its variables alone.
@@ -12,7 +11,6 @@
 
 pub mod analytic;
 pub mod constraints;
-pub mod copy;
 pub mod deferrable;
 pub mod dml;
 pub mod executor;

@@ -165,7 +165,7 @@ pub(crate) fn views_of_all<'t>(
 }
 
 /// Deletes the events that a statement has put into a stream, once the views have processed them.
-pub(crate) fn empty_stream(table: &Table, tx: &mut Transaction) {
+pub fn empty_stream(table: &Table, tx: &mut Transaction) {
     for cell in &table.cells {
         let Some(handle) = tx.held_exclusively(cell) else { continue };
         // Every statement empties what it has filled, so these rows are its own.

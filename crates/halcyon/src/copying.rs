@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use halcyon_exec::copy::{CopyIn, CopyOut, CopyPlan, DataPlace};
+use halcyon_copy::{CopyIn, CopyOut, CopyPlan, DataPlace};
 use halcyon_exec::point::Scratch;
 use halcyon_plan::env::{Env, Locks};
 use halcyon_prepare::plan::{Plan, Prepared};

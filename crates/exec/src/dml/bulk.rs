@@ -41,13 +41,13 @@ enum From {
 }
 
 /// Puts batches into a table.
-pub(crate) struct Writer {
+pub struct Writer {
     target: Target,
     columns: Vec<From>,
 }
 
 /// Rows whose references can be judged only when all rows are there.
-pub(crate) type Late = Vec<(u32, Range<u32>)>;
+pub type Late = Vec<(u32, Range<u32>)>;
 
 impl Writer {
     /// A writer for rows whose cells are columns of a query or constants; `None` if some are
@@ -294,13 +294,13 @@ fn row_of(columns: &[ArrayRef], row: usize) -> Result<Vec<ValueRef<'_>>> {
 }
 
 /// A cell of an array. Errors: 0A000 for types that only Arrow has.
-pub(crate) fn cell_of(array: &ArrayRef, row: usize) -> Result<ValueRef<'_>> {
+pub fn cell_of(array: &ArrayRef, row: usize) -> Result<ValueRef<'_>> {
     value_at(array.as_ref(), row)
         .ok_or_else(|| SqlError::unsupported(format!("a value of type {}", array.data_type())))
 }
 
 /// An array in the layout in which a column of `ty` is stored.
-pub(crate) fn as_storage(array: &ArrayRef, ty: SqlType) -> Result<ArrayRef> {
+pub fn as_storage(array: &ArrayRef, ty: SqlType) -> Result<ArrayRef> {
     let array = &stored(array);
     let wanted = match ty {
         SqlType::Array(_) => DataType::BinaryView,

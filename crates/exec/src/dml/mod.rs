@@ -60,9 +60,9 @@ use halcyon_sql::rows::{ResultColumn, RowSink};
 use halcyon_sql::types::SqlType;
 
 pub use generated::Generated;
-pub(crate) use query::QuerySource;
+pub use query::QuerySource;
 pub use source::{Cell, Convert, default as default_cell};
-pub(crate) use target::Target;
+pub use target::Target;
 
 /// A bound INSERT, UPDATE or DELETE.
 pub struct WritePlan {
@@ -222,7 +222,7 @@ pub fn bind(
 }
 
 /// The state of binding a write: tables, locks, parameter types.
-pub(crate) struct Scope<'a> {
+pub struct Scope<'a> {
     binder: Binder<'a>,
     text: &'a str,
     tables: Vec<Arc<Table>>,
@@ -241,6 +241,7 @@ pub(crate) struct Scope<'a> {
 }
 
 impl<'a> Scope<'a> {
+    /// The scope of a statement with this text, and with what is known of its parameters.
     pub fn new(binder: &Binder<'a>, text: &'a str, params: Vec<Option<SqlType>>) -> Self {
         let (tables, whole) = (Vec::new(), Vec::new());
         let (deferrable, with, put_off) = (Vec::new(), None, Vec::new());
@@ -534,9 +535,12 @@ impl WritePlan {
 }
 
 /// The context of a running write: environment, transaction, locks.
-pub(crate) struct WriteContext<'a> {
+pub struct WriteContext<'a> {
+    /// Parameters, clock and session.
     pub env: &'a Env<'a>,
+    /// The transaction that writes.
     pub tx: &'a mut Transaction,
+    /// The locks that the statement holds.
     pub locks: &'a Locks,
     /// The session's time zone, read when first needed.
     pub zone: Option<TimeZone>,
@@ -603,11 +607,7 @@ fn assigned_twice(table: &Table, column: u16) -> SqlError {
 }
 
 /// The table that a statement writes. Errors: 42P01, 42809 with what was wanted.
-pub(crate) fn find_target(
-    binder: &Binder<'_>,
-    name: &ast::ObjectName,
-    doing: &str,
-) -> Result<Arc<Table>> {
+pub fn find_target(binder: &Binder<'_>, name: &ast::ObjectName, doing: &str) -> Result<Arc<Table>> {
     let name = parts(name)?;
     // A target is a table, whatever WITH calls its entries.
     let tables;

@@ -20,7 +20,7 @@ use halcyon_sql::rows::{ResultColumn, RowSet, RowSink};
 use halcyon_sql::values::{stored, value_at};
 
 /// A query whose rows a write collects first.
-pub(crate) enum QuerySource {
+pub enum QuerySource {
     /// Row at a time.
     Point(Box<PointPlan>),
     /// Vectorised.

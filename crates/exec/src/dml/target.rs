@@ -20,7 +20,7 @@ use halcyon_sql::coerce::Arena;
 use halcyon_sql::error::Result;
 
 /// A table that is written.
-pub(crate) struct Target {
+pub struct Target {
     /// Position of the table in the plan's list.
     pub at: usize,
     /// The table.
@@ -47,7 +47,7 @@ struct Reference {
 }
 
 /// A row that was written while a reference of it can only be judged at the end.
-pub(crate) struct LateRow {
+pub struct LateRow {
     pub node: usize,
     pub partition: u32,
     pub row: RowId,

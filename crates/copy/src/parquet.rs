@@ -14,9 +14,9 @@ use parquet::basic::{LogicalType, Repetition, Type as PhysicalType};
 use parquet::errors::ParquetError;
 use parquet::schema::types::{SchemaDescriptor, Type};
 
-use super::{CopyOut, From, Progress, file_error};
-use crate::dml::WriteContext;
-use crate::dml::bulk::{Late, as_storage, cell_of};
+use crate::{CopyOut, From, Progress, file_error};
+use halcyon_exec::dml::WriteContext;
+use halcyon_exec::dml::bulk::{Late, as_storage, cell_of};
 use halcyon_plan::env::{Env, Locks};
 use halcyon_sql::coerce::nested::write_cell;
 use halcyon_sql::coerce::{self, Arena, TimeZone};
@@ -145,7 +145,7 @@ fn convert(
     let text =
         matches!(array.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
     if !text && !coerce::assignable(found, wanted) {
-        return Err(crate::constraints::mismatch(name, wanted, &found.to_string()));
+        return Err(halcyon_exec::constraints::mismatch(name, wanted, &found.to_string()));
     }
     let array = as_storage(array, found)?;
     let mut writer = ArrayWriter::for_storage(wanted, array.len());

@@ -17,11 +17,11 @@ use arrow::array::ArrayRef;
 use halcyon_store::ValueRef;
 use halcyon_txn::{Mode, Transaction};
 
-use super::{CopyKind, DataPlace};
-use crate::dml::bulk::{Late, Writer};
-use crate::dml::{Scope, Target, WriteContext};
-use crate::upkeep::FedViews;
+use crate::{CopyKind, DataPlace};
 use halcyon_catalog::{Privilege, Table};
+use halcyon_exec::dml::bulk::{Late, Writer};
+use halcyon_exec::dml::{Scope, Target, WriteContext};
+use halcyon_exec::upkeep::FedViews;
 use halcyon_plan::bind::Binder;
 use halcyon_plan::env::{Env, Locks};
 use halcyon_sql::coerce::Arena;
@@ -51,13 +51,13 @@ const COLUMNS: [(&str, &[SqlType]); 5] = [
 ];
 
 /// Binds the COPY. Errors: 42P01, 42809, 42501, 42804 for a table of other columns.
-pub fn bind(binder: &Binder<'_>, copy: &CopyOrders, text: &str) -> Result<super::CopyPlan> {
-    let options = super::Options::from_ast(&[], &[], false)?;
+pub fn bind(binder: &Binder<'_>, copy: &CopyOrders, text: &str) -> Result<crate::CopyPlan> {
+    let options = crate::Options::from_ast(&[], &[], false)?;
     let place = match &copy.path {
-        Some(path) => DataPlace::File(super::permitted_file(binder, path)?),
+        Some(path) => DataPlace::File(crate::permitted_file(binder, path)?),
         None => DataPlace::Client,
     };
-    let table = crate::dml::find_target(binder, &copy.table, "copy to")?;
+    let table = halcyon_exec::dml::find_target(binder, &copy.table, "copy to")?;
     binder.catalog.require_on_table(&binder.session.user, &table, Privilege::Insert)?;
     check_columns(&table)?;
     let mut scope = Scope::new(binder, text, Vec::new());
@@ -70,7 +70,7 @@ pub fn bind(binder: &Binder<'_>, copy: &CopyOrders, text: &str) -> Result<super:
     let (book, brokers) = (copy.book, copy.brokers);
     let orders = Orders { whole, at, writer, target, views, book, brokers };
     let kind = CopyKind::Orders(Box::new(orders));
-    Ok(super::CopyPlan { tables, options, place, kind, deferrable })
+    Ok(crate::CopyPlan { tables, options, place, kind, deferrable })
 }
 
 fn check_columns(table: &Table) -> Result<()> {

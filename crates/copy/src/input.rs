@@ -4,11 +4,11 @@ use arrow::array::ArrayRef;
 use halcyon_store::{Value, ValueRef};
 use halcyon_txn::{Savepoint, Transaction};
 
-use super::binary;
-use super::orderbook::OrdersIn;
-use super::{CopyKind, CopyPlan, Format, From, Options};
-use crate::dml::WriteContext;
-use crate::dml::bulk::Late;
+use crate::binary;
+use crate::orderbook::OrdersIn;
+use crate::{CopyKind, CopyPlan, Format, From, Options};
+use halcyon_exec::dml::WriteContext;
+use halcyon_exec::dml::bulk::Late;
 use halcyon_plan::env::{Env, Locks};
 use halcyon_sql::coerce::{self, Arena, TimeZone};
 use halcyon_sql::error::{Result, SqlError, SqlState};

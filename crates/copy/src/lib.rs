@@ -5,6 +5,7 @@
 //! refused, the caller undoes the rows of all lines before.
 //!
 //! Cost: a batch of rows costs one append per partition; nothing is kept of rows that are stored.
+#![forbid(unsafe_code)]
 
 mod binary;
 mod format;
@@ -23,12 +24,12 @@ use datafusion::sql::sqlparser::ast::{
 use halcyon_store::Partition;
 use halcyon_txn::{Mode, Savepoint, Transaction};
 
-use crate::deferrable::DeferrableCheck;
-use crate::dml::bulk::Writer;
-use crate::dml::{Cell, QuerySource, Scope, Target, default_cell};
-use crate::point::Scratch;
-use crate::upkeep::{self, FedViews};
 use halcyon_catalog::{Privilege, Table};
+use halcyon_exec::deferrable::DeferrableCheck;
+use halcyon_exec::dml::bulk::Writer;
+use halcyon_exec::dml::{Cell, QuerySource, Scope, Target, default_cell};
+use halcyon_exec::point::Scratch;
+use halcyon_exec::upkeep::{self, FedViews};
 use halcyon_plan::bind::{Binder, result_columns};
 use halcyon_plan::env::{Env, Locks, Need, Roots};
 use halcyon_sql::error::{Result, SqlError, SqlState};
@@ -170,7 +171,7 @@ fn bind_from(
     let CopySource::Table { table_name, columns: names } = source else {
         return Err(SqlError::new(SqlState::SYNTAX_ERROR, "COPY FROM needs a table"));
     };
-    let table = crate::dml::find_target(binder, table_name, "copy to")?;
+    let table = halcyon_exec::dml::find_target(binder, table_name, "copy to")?;
     binder.catalog.require_on_table(&binder.session.user, &table, Privilege::Insert)?;
     let mut columns = Vec::new();
     for name in names {

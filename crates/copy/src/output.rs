@@ -3,11 +3,11 @@
 use arrow::array::{ArrayRef, RecordBatch};
 use halcyon_store::ValueRef;
 
-use super::{Format, Options, binary, roots_of};
-use crate::analytic::BatchStream;
-use crate::dml::QuerySource;
-use crate::dml::bulk::cell_of;
-use crate::point::Scratch;
+use crate::{Format, Options, binary, roots_of};
+use halcyon_exec::analytic::BatchStream;
+use halcyon_exec::dml::QuerySource;
+use halcyon_exec::dml::bulk::cell_of;
+use halcyon_exec::point::Scratch;
 use halcyon_plan::env::{Env, Roots};
 use halcyon_sql::coerce::{self, TimeZone};
 use halcyon_sql::error::{Result, SqlError};
