@@ -5,7 +5,9 @@
 //! ([`halcyon_plan::provider::ScanExec`] finds its roots in the task context). It is made anew
 //! - for every execution, if the statement has parameters or asks for something that belongs to
 //!   the execution (`now()`, `nextval`, system views): these are put in as constants first;
-//! - if the session's thread limit changed, or a table's row count by more than a factor of four.
+//! - if the session's thread limit changed, or a table's row count by more than a factor of four;
+//! - for every execution, if parts of it are bounded index lookups in large tables: their rows are looked up first
+//!   ([`crate::lookups`]).
 //!
 //! Threads: operators run as tasks on the database's workers, in a group for each execution, on at most
 //! `threads` of them at a time ([`halcyon_operators`]). The caller reads a [`BatchStream`]. The channel
@@ -69,6 +71,7 @@ use halcyon_sql::diagnose::sql_error;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::stack::{THREAD_BYTES, drop_deep, with_new_stack, with_stack};
 
+use crate::lookups::Lookups;
 use crate::pool::pool;
 
 /// Batches that wait for a slow reader.
@@ -83,6 +86,8 @@ pub struct AnalyticalPlan {
     logical: LogicalPlan,
     tables: Vec<Arc<Table>>,
     schema: SchemaRef,
+    /// Parts whose rows are looked up first.
+    lookups: Lookups,
     /// Whether the plan has parameters or functions of the execution, replaced by constants each time.
     bound_late: bool,
     /// Whether the plan runs on a thread of its own, since it waits for more than its inputs.
@@ -106,16 +111,24 @@ impl AnalyticalPlan {
         let bound_late = is_bound_late(&logical);
         let waits = df.workers().own_threads || has_waits(&logical);
         let schema = Arc::clone(logical.schema().inner());
+        let lookups = Lookups::of(&logical, &tables);
         AnalyticalPlan {
             df: df.clone(),
             logical,
             tables,
             schema,
+            lookups,
             bound_late,
             waits,
             locks_rows: false,
             physical: Mutex::new(None),
         }
+    }
+
+    /// The plan with every part scanned: the slow twin of [`crate::lookups`], for tests.
+    pub fn scanning(mut self) -> Self {
+        self.lookups = Lookups::none();
+        self
     }
 
     /// Makes the plan a SELECT … FOR UPDATE.
@@ -157,9 +170,10 @@ impl AnalyticalPlan {
         env: &Env<'_>,
         roots: Vec<Vec<triomphe::Arc<Partition>>>,
     ) -> Result<BatchStream> {
-        let snapshot = Arc::new(Snapshot::new(&self.tables, roots));
         with_new_stack(|| {
-            let (plan, config) = under(env.cancel, || self.executable(env, &snapshot))?;
+            let looked_up = under(env.cancel, || self.looked_up(env, &roots))?;
+            let snapshot = Arc::new(Snapshot::new(&self.tables, roots));
+            let (plan, config) = under(env.cancel, || self.executable(env, &snapshot, looked_up))?;
             self.launch(plan, config, env)
         })
     }
@@ -169,8 +183,21 @@ impl AnalyticalPlan {
         let kept = self.physical.lock().clone();
         Ok(match kept {
             Some(kept) => displayable(kept.plan.as_ref()).indent(false).to_string(),
-            None => self.logical.display_indent().to_string(),
+            None => format!("{}\n{}", self.logical.display_indent(), self.lookups.explain()),
         })
+    }
+
+    /// The logical plan with rows in the places of its parts, if it has parts that are worth it and have few.
+    fn looked_up(
+        &self,
+        env: &Env<'_>,
+        roots: &[Vec<triomphe::Arc<Partition>>],
+    ) -> Result<Option<LogicalPlan>> {
+        let rows = roots.iter().flatten().map(|partition| partition.row_count() as u64);
+        match self.lookups.are_worth_it(rows) {
+            true => self.lookups.looked_up(&self.logical, env, roots),
+            false => Ok(None),
+        }
     }
 
     /// A plan with fresh state, and the configuration that carries `snapshot` to its scans.
@@ -178,6 +205,7 @@ impl AnalyticalPlan {
         &self,
         env: &Env<'_>,
         snapshot: &Arc<Snapshot>,
+        looked_up: Option<LogicalPlan>,
     ) -> Result<(Arc<dyn ExecutionPlan>, SessionConfig)> {
         let threads = env.session.threads.max(1);
         let config = config().with_target_partitions(threads).with_extension(Arc::clone(snapshot));
@@ -185,8 +213,12 @@ impl AnalyticalPlan {
             let rows = wide::batch_rows(plan, config.batch_size());
             config.with_batch_size(rows)
         };
-        if self.bound_late {
-            let logical = semantics::bind_late(self.logical.clone(), env)?;
+        if self.bound_late || looked_up.is_some() {
+            let logical = looked_up.unwrap_or_else(|| self.logical.clone());
+            let logical = match self.bound_late {
+                true => semantics::bind_late(logical, env)?,
+                false => logical,
+            };
             let config = sized(&logical, config);
             return Ok((self.make_physical(&logical, &config)?, config));
         }

@@ -14,6 +14,7 @@ pub mod constraints;
 pub mod deferrable;
 pub mod dml;
 pub mod executor;
+mod lookups;
 pub mod point;
 mod pool;
 mod referrers;

@@ -177,7 +177,7 @@ fn filter(input: LogicalPlan, conditions: Vec<Expr>) -> Result<LogicalPlan> {
 
 /// A node without those of its own subqueries that are rewritten here.
 fn without_subqueries(node: LogicalPlan, names: &mut Names) -> Result<Transformed<LogicalPlan>> {
-    let node = match node {
+    let node = match with_early_conditions(node)? {
         LogicalPlan::Join(join) if is_lateral(&LogicalPlan::Join(join.clone())) => {
             let right = lateral(&join.right)?.expect("just looked at");
             let plain = match rows::of_lists(&join, &right)? {
@@ -220,6 +220,34 @@ fn without_subqueries(node: LogicalPlan, names: &mut Names) -> Result<Transforme
         }
         node => Ok(Transformed::no(node)),
     }
+}
+
+/// A WHERE over a LATERAL join with what it asks of the left side alone below the join, so that the domain has
+/// no more than the rows that matter: `FROM c, LATERAL (… c.id … LIMIT 1) WHERE c.id = 7` looks for one row's.
+fn with_early_conditions(node: LogicalPlan) -> Result<LogicalPlan> {
+    let LogicalPlan::Filter(Filter { predicate, input, .. }) = node else { return Ok(node) };
+    let mut join = match input.as_ref() {
+        LogicalPlan::Join(join)
+            if matches!(join.join_type, JoinType::Inner | JoinType::Left)
+                && is_lateral(input.as_ref()) =>
+        {
+            join.clone()
+        }
+        _ => return filter(Arc::unwrap_or_clone(input), vec![predicate]),
+    };
+    let left = Arc::clone(join.left.schema());
+    let is_early = |condition: &Expr| {
+        let columns = condition.column_refs();
+        !columns.is_empty()
+            && columns.iter().all(|column| left.has_column(column))
+            && !condition.is_volatile()
+            && !condition.contains_outer()
+            && !holds_subquery(condition)
+    };
+    let conditions = split_conjunction_owned(predicate);
+    let (early, late): (Vec<Expr>, Vec<Expr>) = conditions.into_iter().partition(is_early);
+    join.left = Arc::new(filter(Arc::unwrap_or_clone(join.left), early)?);
+    filter(LogicalPlan::Join(join), late)
 }
 
 fn over_one_input(node: LogicalPlan, names: &mut Names) -> Result<Transformed<LogicalPlan>> {

@@ -19,6 +19,8 @@ pub(super) enum Function {
     Min,
     Max,
     Avg,
+    /// The value of the only row; more are an error (`halcyon_aggregates::only`).
+    Only,
 }
 
 impl Function {
@@ -29,6 +31,7 @@ impl Function {
             "min" => Function::Min,
             "max" => Function::Max,
             "avg" => Function::Avg,
+            "only" => Function::Only,
             _ => return None,
         })
     }
@@ -40,6 +43,7 @@ impl Function {
             Function::Min => "min",
             Function::Max => "max",
             Function::Avg => "avg",
+            Function::Only => "only",
         }
     }
 }
@@ -67,6 +71,7 @@ impl Aggregate {
         match (self.function, from, self.ty) {
             (Function::Count, _, ty) => ty == Int64,
             (_, _, _) if self.arg.is_none() => false,
+            (Function::Only, from, ty) => from == ty,
             (Function::Min | Function::Max, from, ty) => from == ty && ty != Type::Bool,
             (_, Int16 | Int32 | Int64, Int64) => self.function == Function::Sum,
             (_, Int16 | Int32 | Int64, Decimal { scale, .. }) => scale >= 0,
@@ -94,12 +99,19 @@ impl Rule {
         Rule { function: aggregate.function, from, ty: aggregate.ty }
     }
 
-    /// Takes in a value that is not NULL.
+    /// Whether the function looks at NULLs.
+    pub(super) fn takes_null(&self) -> bool {
+        self.function == Function::Only
+    }
+
+    /// Takes in a value that is not NULL, if the function does not look at NULLs.
     #[inline]
     pub(super) fn add<'a>(&self, to: &mut Accumulator<'a>, value: ValueRef<'a>) -> Result<()> {
         to.count += 1;
         match self.function {
             Function::Count => {}
+            Function::Only if to.count > 1 => return Err(more_than_one_row()),
+            Function::Only => to.best = value,
             Function::Min | Function::Max => {
                 let wanted = match self.function {
                     Function::Min => Ordering::Less,
@@ -125,7 +137,7 @@ impl Rule {
     pub(super) fn finish<'a>(&self, of: &Accumulator<'a>) -> Result<ValueRef<'a>> {
         match self.function {
             Function::Count => Ok(ValueRef::Int64(of.count)),
-            Function::Min | Function::Max => Ok(of.best),
+            Function::Min | Function::Max | Function::Only => Ok(of.best),
             _ if of.count == 0 => Ok(ValueRef::Null),
             Function::Sum => self.sum(of),
             Function::Avg => self.average(of),
@@ -195,6 +207,13 @@ fn number(value: ValueRef<'_>) -> i128 {
         ValueRef::Decimal(value) => value,
         other => panic!("{other:?} is summed"),
     }
+}
+
+/// 21000: a subquery that stands for a value gave several.
+#[cold]
+pub(super) fn more_than_one_row() -> SqlError {
+    let message = "more than one row returned by a subquery used as an expression";
+    SqlError::new(SqlState::CARDINALITY_VIOLATION, message)
 }
 
 #[cold]

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::access::{IndexPath, Part, Path, Range};
-use super::node::{AggregateStep, Node, NodeKind, ScanNode};
+use super::node::{AggregateStep, HashNode, Node, NodeKind, ScanNode};
 use super::rel::JoinKind;
 use super::{PointPlan, Scratch};
 use halcyon_plan::scalar::Program;
@@ -43,13 +43,8 @@ fn show(plan: &PointPlan, node: &Node, depth: usize, counted: Option<&Scratch>, 
                 defs.iter().map(|(slot, program)| format!("#{slot} = {program}")).collect();
             format!("Compute: {}", defs.join(", "))
         }
-        NodeKind::Loop { kind, .. } => match kind {
-            JoinKind::Inner => "Nested loop".to_owned(),
-            JoinKind::Left => "Nested loop, left".to_owned(),
-            JoinKind::Semi => "Nested loop, first match".to_owned(),
-            JoinKind::Anti => "Nested loop, no match".to_owned(),
-            JoinKind::Mark(slot) => format!("Nested loop, match into #{slot}"),
-        },
+        NodeKind::Loop { kind, .. } => join_text("Nested loop", *kind),
+        NodeKind::Hash(hash) => hash_text(hash),
         NodeKind::Aggregate(aggregate) => {
             let steps: Vec<String> = aggregate.aggregates.iter().map(step_text).collect();
             let mut what = format!("Aggregate: {}", steps.join(", "));
@@ -84,6 +79,32 @@ fn show(plan: &PointPlan, node: &Node, depth: usize, counted: Option<&Scratch>, 
     };
     line(text, depth, &what, rows);
     node.kind.inputs().into_iter().for_each(|input| show(plan, input, depth + 1, counted, text));
+}
+
+fn join_text(how: &str, kind: JoinKind) -> String {
+    match kind {
+        JoinKind::Inner => how.to_owned(),
+        JoinKind::Left => format!("{how}, left"),
+        JoinKind::Semi => format!("{how}, first match"),
+        JoinKind::Anti => format!("{how}, no match"),
+        JoinKind::Mark(slot) => format!("{how}, match into #{slot}"),
+    }
+}
+
+fn hash_text(hash: &HashNode) -> String {
+    let keys: Vec<String> = hash
+        .keys
+        .iter()
+        .map(|key| {
+            let equals = if key.nulls_equal { "IS NOT DISTINCT FROM" } else { "=" };
+            format!("{} {equals} #{}", key.outer, key.inner)
+        })
+        .collect();
+    let mut what = format!("{}: {}", join_text("Hash join", hash.kind), keys.join(" AND "));
+    if !hash.conditions.is_empty() {
+        write!(what, "; filter: {}", joined(&hash.conditions, " AND ")).expect("text");
+    }
+    what
 }
 
 fn joined(programs: &[Program], between: &str) -> String {

@@ -98,6 +98,19 @@ impl PointPlan {
         run::run(self, env, roots, sink, scratch)
     }
 
+    /// Runs the plan as [`PointPlan::run`], until it has visited about `visits_max` rows; false if it
+    /// stopped there.
+    pub(crate) fn run_within(
+        &self,
+        visits_max: u32,
+        env: &Env<'_>,
+        roots: Roots<'_>,
+        sink: &mut dyn RowSink,
+        scratch: &mut Scratch,
+    ) -> Result<bool> {
+        run::run_within(self, visits_max, env, roots, sink, scratch)
+    }
+
     /// The plan as a tree, one node a line.
     pub fn explain(&self) -> String {
         explain::explain(self, None)

@@ -33,6 +33,8 @@ pub(super) enum NodeKind {
         inner: Box<Node>,
         inner_slots: Vec<usize>,
     },
+    /// Runs the inner side once and keeps its rows by their keys, for the rows of the outer side.
+    Hash(HashNode),
     Aggregate(AggregateNode),
     Sort {
         input: Box<Node>,
@@ -69,6 +71,30 @@ pub(super) struct ScanNode {
     pub(super) row_id: Option<usize>,
 }
 
+/// A join that keeps the rows of its inner side in a table, since nothing of a row of the outer side helps to
+/// find them in an index.
+pub(super) struct HashNode {
+    pub(super) kind: JoinKind,
+    pub(super) outer: Box<Node>,
+    pub(super) inner: Box<Node>,
+    pub(super) keys: Vec<HashKey>,
+    /// Slots that a row of the inner side gives back; none if it matters only that there is one.
+    pub(super) carry: Vec<usize>,
+    /// Conditions that hold for pairs that match, beside the equality of their keys.
+    pub(super) conditions: Vec<Program>,
+    pub(super) state: usize,
+}
+
+/// Values that are equal in both rows of a pair.
+pub(super) struct HashKey {
+    /// The value of the outer row.
+    pub(super) outer: Program,
+    /// Where the inner row has its own, of the same type.
+    pub(super) inner: usize,
+    /// Whether NULL equals NULL (IS NOT DISTINCT FROM); else it equals nothing.
+    pub(super) nulls_equal: bool,
+}
+
 /// Folds its input into groups.
 pub(super) struct AggregateNode {
     pub(super) input: Box<Node>,
@@ -99,6 +125,7 @@ impl NodeKind {
             | NodeKind::Distinct { input, .. } => vec![input],
             NodeKind::Aggregate(aggregate) => vec![&aggregate.input],
             NodeKind::Loop { outer, inner, .. } => vec![outer, inner],
+            NodeKind::Hash(hash) => vec![&hash.outer, &hash.inner],
             NodeKind::Union { inputs, .. } => inputs.iter().map(|(input, _)| input).collect(),
         }
     }

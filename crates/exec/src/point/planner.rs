@@ -5,12 +5,13 @@ use datafusion::logical_expr::LogicalPlan;
 use super::PointPlan;
 use super::access::{self, BoundSlots, Choice, Probe, RANK_UNIQUE, Wanted};
 use super::aggregate::{Function, Rule};
-use super::node::{AggregateNode, AggregateStep, Node, NodeKind, ScanNode};
+use super::node::{AggregateNode, AggregateStep, HashKey, HashNode, Node, NodeKind, ScanNode};
 use super::rel::{Builder, JoinKind, JoinRel, Rel, Scan, SortKey};
 use super::twin::Relations;
 use super::unique::UniqueLookup;
 use halcyon_plan::scalar::{Compare, Ir, Program};
 use halcyon_sql::error::Result;
+use halcyon_store::Type;
 
 /// Compiles a plan; None if a table would have to be read as a whole. Errors: 0A000 if a part of it
 /// cannot run in this executor.
@@ -230,7 +231,9 @@ impl Planner<'_> {
     ) -> Option<Planned> {
         let mut members = vec![];
         flatten(rel, &mut members, &mut conditions);
-        add_implied(&members, &mut conditions);
+        let implied = implied(&members, conditions.iter());
+        conditions.extend(implied);
+        let (start, limited) = (bound, wanted.limited);
         let mut bound = bound.clone();
         let mut so_far: Option<Planned> = None;
         while !members.is_empty() {
@@ -250,10 +253,20 @@ impl Planner<'_> {
             let (at, planned) = best?;
             let member = members.remove(at);
             bound = bound.with(&provided(member));
-            conditions.retain(|ir| !ir.reads_only(&|slot| bound.contains(slot)));
+            let (usable, left): (Vec<Ir>, Vec<Ir>) =
+                conditions.into_iter().partition(|ir| ir.reads_only(&|slot| bound.contains(slot)));
+            conditions = left;
             so_far = Some(match so_far {
                 None => planned,
-                Some(outer) => self.joined(JoinKind::Inner, outer, planned, vec![]),
+                Some(outer) => {
+                    let pair = Pair { kind: JoinKind::Inner, conditions: &usable, inner: member };
+                    match self.by_key(&pair, outer, planned, start, limited) {
+                        Ok(joined) => joined,
+                        Err((outer, planned)) => {
+                            self.joined(JoinKind::Inner, outer, planned, vec![])
+                        }
+                    }
+                }
             });
         }
         so_far
@@ -289,11 +302,126 @@ impl Planner<'_> {
             conditions.into_iter().partition(|ir| ir.reads_only(&|slot| known.contains(slot)));
         let rejects = !matches!(join.kind, JoinKind::Left | JoinKind::Mark(_)) || !above.is_empty();
         let outer_wanted = Wanted { limited: wanted.limited && !rejects, ..wanted };
-        let outer = self.plan(&join.left, below, bound, outer_wanted)?;
-        let none = Wanted { keys: &[], limited: false };
-        let inner = self.plan(&join.right, join.conditions.clone(), &known, none)?;
-        let planned = self.joined(join.kind, outer, inner, join.right_slots.clone());
+        let sides = [&join.left, &join.right];
+        let implied = implied(&sides, join.conditions.iter().chain(&below));
+        let (of_left, of_right): (Vec<Ir>, Vec<Ir>) =
+            implied.into_iter().partition(|ir| ir.reads_only(&|slot| known.contains(slot)));
+        let pairs: Vec<Ir> = join.conditions.iter().cloned().chain(of_right).collect();
+        let by_left = self.by_left(join, &pairs, below.clone(), bound, outer_wanted);
+        let by_right = match (&by_left, join.kind) {
+            // Its order, or the few rows that are wanted of it, may be worth more than can be told here.
+            (Some(by_left), _) if by_left.single || wanted.limited => None,
+            (Some(by_left), _) if by_left.ordered && !wanted.keys.is_empty() => None,
+            (_, JoinKind::Semi) => {
+                let below = below.into_iter().chain(of_left).collect();
+                self.by_right(join, &pairs, below, bound, wanted)
+            }
+            _ => None,
+        };
+        let planned = match (by_left, by_right) {
+            (Some(left), Some(right)) if left.rank <= right.rank => left,
+            (_, Some(right)) => right,
+            (left, None) => left?,
+        };
         Some(self.filtered(planned, above))
+    }
+
+    /// A left, semi, anti or mark join whose left side drives.
+    fn by_left(
+        &mut self,
+        join: &JoinRel,
+        pairs: &[Ir],
+        below: Vec<Ir>,
+        bound: &BoundSlots,
+        wanted: Wanted<'_>,
+    ) -> Option<Planned> {
+        let outer = self.plan(&join.left, below, bound, wanted)?;
+        let none = Wanted { keys: &[], limited: false };
+        let known = bound.with(&provided(&join.left));
+        let inner = self.plan(&join.right, pairs.to_vec(), &known, none)?;
+        let pair = Pair { kind: join.kind, conditions: pairs, inner: &join.right };
+        Some(match self.by_key(&pair, outer, inner, bound, wanted.limited) {
+            Ok(joined) => joined,
+            Err((outer, inner)) => self.joined(join.kind, outer, inner, join.right_slots.clone()),
+        })
+    }
+
+    /// A semi join whose right side drives: each of its keys once, and the rows of the left side that have it.
+    fn by_right(
+        &mut self,
+        join: &JoinRel,
+        pairs: &[Ir],
+        below: Vec<Ir>,
+        bound: &BoundSlots,
+        wanted: Wanted<'_>,
+    ) -> Option<Planned> {
+        let Split { own, keys, rest } = Split::of(pairs, bound, &join.right);
+        if keys.is_empty() || !rest.is_empty() || keys.iter().any(|key| key.nulls_equal) {
+            return None;
+        }
+        let none = Wanted { keys: &[], limited: false };
+        let right = self.plan(&join.right, own, bound, none)?;
+        let slots: Vec<usize> = keys.iter().map(|key| key.inner).collect();
+        let outer = match right.single {
+            true => right,
+            false => {
+                let (input, state) = (right.node.into(), self.state());
+                let node = self.node(NodeKind::Distinct { input, slots: slots.clone(), state });
+                Planned { node, ..right }
+            }
+        };
+        let known = bound.with(&provided(&join.right));
+        let conditions = below.into_iter().chain(keys.into_iter().map(|key| key.condition));
+        let inner = self.plan(&join.left, conditions.collect(), &known, none)?;
+        let planned = self.joined(JoinKind::Inner, outer, inner, vec![]);
+        let ordered = planned.single || wanted.keys.is_empty();
+        Some(Planned { ordered, ..planned })
+    }
+
+    /// A join that reads its inner side once and finds matches by their keys, if the outer side has several
+    /// rows and none of their values would help to find the inner rows in an index. Else the sides
+    /// come back.
+    fn by_key(
+        &mut self,
+        pair: &Pair<'_>,
+        outer: Planned,
+        inner: Planned,
+        bound: &BoundSlots,
+        limited: bool,
+    ) -> std::result::Result<Planned, (Planned, Planned)> {
+        if outer.single || limited {
+            return Err((outer, inner));
+        }
+        let Split { own, keys, rest } = Split::of(pair.conditions, bound, pair.inner);
+        if keys.is_empty() {
+            return Err((outer, inner));
+        }
+        let none = Wanted { keys: &[], limited: false };
+        let alone = match self.plan(pair.inner, own, bound, none) {
+            Some(alone) if alone.rank <= inner.rank => alone,
+            _ => return Err((outer, inner)),
+        };
+        let gives_pairs = matches!(pair.kind, JoinKind::Inner | JoinKind::Left);
+        let carry = match gives_pairs || !rest.is_empty() {
+            true => provided(pair.inner),
+            false => vec![],
+        };
+        let keys = keys.into_iter().map(|key| HashKey {
+            outer: Program::from_ir(&key.outer),
+            inner: key.inner,
+            nulls_equal: key.nulls_equal,
+        });
+        let (ordered, rank) = (outer.ordered, outer.rank.max(alone.rank));
+        let node = NodeKind::Hash(HashNode {
+            kind: pair.kind,
+            outer: outer.node.into(),
+            inner: alone.node.into(),
+            keys: keys.collect(),
+            carry,
+            conditions: rest.iter().map(Program::from_ir).collect(),
+            state: self.state(),
+        });
+        Ok(Planned { node: self.node(node), ordered, single: false, rank })
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -374,6 +502,75 @@ impl Planner<'_> {
     }
 }
 
+/// Two sides of a join, of which the inner one is planned.
+struct Pair<'r> {
+    kind: JoinKind,
+    /// What holds for pairs that match.
+    conditions: &'r [Ir],
+    inner: &'r Rel,
+}
+
+/// The conditions of a join, by what can be done with them when the inner side is read by itself.
+struct Split {
+    /// Those about the inner side alone.
+    own: Vec<Ir>,
+    /// Equalities of a value of the outer side and a slot of the inner one.
+    keys: Vec<Key>,
+    rest: Vec<Ir>,
+}
+
+struct Key {
+    condition: Ir,
+    outer: Ir,
+    inner: usize,
+    nulls_equal: bool,
+}
+
+impl Split {
+    /// Splits conditions; `bound` are the slots known before either side is read.
+    fn of(conditions: &[Ir], bound: &BoundSlots, inner: &Rel) -> Split {
+        let inner = provided(inner);
+        let mut split = Split { own: vec![], keys: vec![], rest: vec![] };
+        for condition in conditions {
+            let is_own = |slot| bound.contains(slot) || inner.contains(&slot);
+            match Key::of(condition, &inner) {
+                _ if condition.reads_only(&is_own) => split.own.push(condition.clone()),
+                Some(key) => split.keys.push(key),
+                None => split.rest.push(condition.clone()),
+            }
+        }
+        split
+    }
+}
+
+impl Key {
+    fn of(condition: &Ir, inner: &[usize]) -> Option<Key> {
+        let (left, right, nulls_equal) = match condition {
+            Ir::Compare { op: Compare::Eq, left, right } => (&**left, &**right, false),
+            Ir::Distinct { left, right, negated: true } => (&**left, &**right, true),
+            _ => return None,
+        };
+        let key = |outer: &Ir, of: &Ir| match of {
+            Ir::Slot(slot, ty)
+                if inner.contains(slot)
+                    && outer.reads_only(&|slot| !inner.contains(&slot))
+                    && outer.ty().is_some_and(|outer| hash_alike(outer, *ty)) =>
+            {
+                let (condition, outer) = (condition.clone(), outer.clone());
+                Some(Key { condition, outer, inner: *slot, nulls_equal })
+            }
+            _ => None,
+        };
+        key(left, right).or_else(|| key(right, left))
+    }
+}
+
+/// Whether equal values of both types have one hash.
+fn hash_alike(a: Type, b: Type) -> bool {
+    let whole = |ty| matches!(ty, Type::Int16 | Type::Int32 | Type::Int64);
+    a == b || whole(a) && whole(b)
+}
+
 /// A condition in which slots that are computed without DataFusion are replaced by what computes them.
 fn see_through(condition: Ir, defs: &[(usize, Ir)]) -> Ir {
     let replaced = |ir: Box<Ir>| -> Box<Ir> {
@@ -415,14 +612,14 @@ fn flatten<'r>(rel: &'r Rel, members: &mut Vec<&'r Rel>, conditions: &mut Vec<Ir
     }
 }
 
-/// Adds `b = 1` where `a = b` and `a = 1` hold: it fixes the partition of b's table beforehand.
-fn add_implied(members: &[&Rel], conditions: &mut Vec<Ir>) {
+/// `b = 1` where `a = b` and `a = 1` hold: it finds rows of b's table, and fixes its partition beforehand.
+fn implied<'i>(members: &[&'i Rel], conditions: impl Iterator<Item = &'i Ir> + Clone) -> Vec<Ir> {
     let mut known: Vec<(usize, Ir)> = vec![];
     let own = members.iter().filter_map(|member| match member {
         Rel::Scan(scan) => Some(&scan.conditions),
         _ => None,
     });
-    for condition in conditions.iter().chain(own.flatten()) {
+    for condition in conditions.clone().chain(own.flatten()) {
         let Ir::Compare { op: Compare::Eq, left, right } = condition else { continue };
         let constant = |ir: &Ir| matches!(ir, Ir::Param(..) | Ir::Const(..));
         match (&**left, &**right) {
@@ -432,7 +629,7 @@ fn add_implied(members: &[&Rel], conditions: &mut Vec<Ir>) {
         }
     }
     let mut implied = vec![];
-    for condition in conditions.iter() {
+    for condition in conditions {
         let Ir::Compare { op: Compare::Eq, left, right } = condition else { continue };
         let (Ir::Slot(a, a_ty), Ir::Slot(b, b_ty)) = (&**left, &**right) else { continue };
         let value = |slot: usize| known.iter().find(|(known, _)| *known == slot);
@@ -446,7 +643,7 @@ fn add_implied(members: &[&Rel], conditions: &mut Vec<Ir>) {
             implied.push(Ir::Compare { op: Compare::Eq, left, right });
         }
     }
-    conditions.extend(implied);
+    implied
 }
 
 fn is_inner(rel: &Rel) -> bool {

@@ -13,9 +13,10 @@ use std::sync::Arc;
 
 use super::PointPlan;
 use super::access::{Fit, IndexPath, Part, Path, Probe, Range};
-use super::node::{AggregateNode, Node, NodeKind, ScanNode};
+use super::aggregate::more_than_one_row;
+use super::node::{AggregateNode, HashNode, Node, NodeKind, ScanNode};
 use super::rel::{JoinKind, SortKey};
-use super::state::{Accumulator, NodeState, Scratch, recycle};
+use super::state::{Accumulator, NO_ROW, NodeState, Scratch, recycle};
 use super::unique::row_id;
 use halcyon_catalog::{Table, partition_of};
 use halcyon_plan::env::{Env, Need, Roots};
@@ -42,6 +43,10 @@ pub(super) struct Cx<'a> {
     states: Vec<NodeState<'a>>,
     counts: Vec<u64>,
     polled: u32,
+    /// Visits after which the plan stops.
+    visits_max: u32,
+    /// Whether the plan has stopped there.
+    is_exhausted: bool,
 }
 
 type Next<'n, 'a> = &'n mut dyn FnMut(&mut Cx<'a>) -> Result<bool>;
@@ -86,12 +91,24 @@ pub(super) fn run(
     sink: &mut dyn RowSink,
     scratch: &mut Scratch,
 ) -> Result<()> {
+    run_within(plan, u32::MAX, env, roots, sink, scratch).map(|_| ())
+}
+
+/// See [`PointPlan::run_within`].
+pub(super) fn run_within(
+    plan: &PointPlan,
+    visits_max: u32,
+    env: &Env<'_>,
+    roots: Roots<'_>,
+    sink: &mut dyn RowSink,
+    scratch: &mut Scratch,
+) -> Result<bool> {
     scratch.arena.reset();
     let Scratch { arena, temp, slots, key_values, row, keys, states, counts, .. } = scratch;
     counts.clear();
     counts.resize(plan.node_count, 0);
     if let Some(fast) = &plan.fast {
-        return fast.run(plan, env, roots, arena, &mut keys[0], sink, counts);
+        return fast.run(plan, env, roots, arena, &mut keys[0], sink, counts).map(|()| true);
     }
     states.resize_with(plan.state_count.max(states.len()), NodeState::default);
     // A plan whose nodes keep no state leaves the states of other plans where they are: to move one
@@ -113,9 +130,11 @@ pub(super) fn run(
         states: own_states,
         counts: std::mem::take(counts),
         polled: 0,
+        visits_max,
+        is_exhausted: false,
     };
     cx.slots.resize(plan.slot_count, ValueRef::Null);
-    let result = cx.run(plan, sink);
+    let result = cx.run(plan, sink).map(|()| !cx.is_exhausted);
     *slots = recycle(cx.slots);
     *temp = cx.temp;
     *keys = cx.keys;
@@ -160,10 +179,7 @@ impl<'a> Cx<'a> {
         let mut found = None;
         self.node(node, &mut |cx| match found.replace(cx.slots[value]) {
             None => Ok(true),
-            Some(_) => Err(SqlError::new(
-                SqlState::CARDINALITY_VIOLATION,
-                "more than one row returned by a subquery used as an expression",
-            )),
+            Some(_) => Err(more_than_one_row()),
         })?;
         self.slots[slot] = found.unwrap_or(ValueRef::Null);
         Ok(())
@@ -198,11 +214,14 @@ impl<'a> Cx<'a> {
     #[inline]
     fn poll(&mut self) -> Result<()> {
         self.polled += 1;
-        if self.polled.is_multiple_of(POLL_ROWS) && self.env.cancel.is_cancelled() {
-            return Err(SqlError::new(
-                SqlState::QUERY_CANCELED,
-                "canceling statement due to user request",
-            ));
+        if self.polled.is_multiple_of(POLL_ROWS) {
+            self.is_exhausted = self.polled >= self.visits_max;
+            if self.env.cancel.is_cancelled() {
+                return Err(SqlError::new(
+                    SqlState::QUERY_CANCELED,
+                    "canceling statement due to user request",
+                ));
+            }
         }
         Ok(())
     }
@@ -241,6 +260,7 @@ impl<'a> Cx<'a> {
             NodeKind::Loop { kind, outer, inner, inner_slots } => {
                 self.join(*kind, outer, inner, inner_slots, id, next)
             }
+            NodeKind::Hash(hash) => self.hash_join(hash, id, next),
             NodeKind::Aggregate(aggregate) => self.aggregate(aggregate, id, next),
             NodeKind::Sort { input, keys, fetch, carry, state } => {
                 self.sort(input, keys, *fetch, carry, *state, id, next)
@@ -311,6 +331,102 @@ impl<'a> Cx<'a> {
                 cx.emit(id, next)
             }
         })
+    }
+
+    /// A join whose inner side is read once, when the outer side gives its first row.
+    fn hash_join(&mut self, hash: &'a HashNode, id: usize, next: Next<'_, 'a>) -> Result<bool> {
+        let mut kept: Option<NodeState<'a>> = None;
+        let more = self.node(&hash.outer, &mut |cx| {
+            let kept = match &kept {
+                Some(kept) => kept,
+                None => kept.insert(cx.keep_by_key(hash)?),
+            };
+            let key: Option<SmallVec<[ValueRef<'a>; 4]>> = hash
+                .keys
+                .iter()
+                .map(|key| match cx.eval(&key.outer) {
+                    Ok(ValueRef::Null) if !key.nulls_equal => None,
+                    value => Some(value),
+                })
+                .collect::<Option<Result<_>>>()
+                .transpose()?;
+            let found = key.and_then(|key| kept.keys.find(&key));
+            cx.give_matches(hash, kept, found, id, next)
+        })?;
+        if let Some(kept) = kept {
+            self.states[hash.state] = kept;
+        }
+        Ok(more)
+    }
+
+    /// Reads the inner side of a join and keeps its rows by their keys.
+    fn keep_by_key(&mut self, hash: &'a HashNode) -> Result<NodeState<'a>> {
+        self.states[hash.state].clear();
+        self.node(&hash.inner, &mut |cx| {
+            let Cx { states, slots, .. } = cx;
+            let key = hash.keys.iter().map(|key| (slots[key.inner], key.nulls_equal));
+            if key.clone().any(|(value, nulls_equal)| value.is_null() && !nulls_equal) {
+                return Ok(true);
+            }
+            let state = &mut states[hash.state];
+            let key = key.map(|(value, _)| value);
+            match hash.carry.is_empty() {
+                true => drop(state.keys.insert(hash.keys.len(), key)),
+                false => {
+                    state.rows.extend(hash.carry.iter().map(|slot| slots[*slot]));
+                    state.keep(hash.keys.len(), key);
+                }
+            }
+            Ok(true)
+        })?;
+        Ok(std::mem::take(&mut self.states[hash.state]))
+    }
+
+    /// Gives on what a row of the outer side comes to, whose key is that of number `found`.
+    fn give_matches(
+        &mut self,
+        hash: &'a HashNode,
+        kept: &NodeState<'a>,
+        found: Option<usize>,
+        id: usize,
+        next: Next<'_, 'a>,
+    ) -> Result<bool> {
+        let gives_pairs = matches!(hash.kind, JoinKind::Inner | JoinKind::Left);
+        let mut matched = found.is_some() && hash.carry.is_empty();
+        let mut row = match found {
+            Some(number) if !hash.carry.is_empty() => kept.ends[number].0,
+            _ => NO_ROW,
+        };
+        while row != NO_ROW {
+            self.poll()?;
+            let width = hash.carry.len();
+            let values = &kept.rows[row as usize * width..][..width];
+            for (slot, value) in hash.carry.iter().zip(values) {
+                self.slots[*slot] = *value;
+            }
+            if self.all_pass(&hash.conditions)? {
+                matched = true;
+                if !gives_pairs {
+                    break;
+                }
+                if !self.emit(id, next)? {
+                    return Ok(false);
+                }
+            }
+            row = kept.order[row as usize];
+        }
+        match hash.kind {
+            JoinKind::Inner => return Ok(true),
+            JoinKind::Left if matched => return Ok(true),
+            JoinKind::Left => {
+                hash.carry.iter().for_each(|slot| self.slots[*slot] = ValueRef::Null);
+            }
+            JoinKind::Semi if !matched => return Ok(true),
+            JoinKind::Anti if matched => return Ok(true),
+            JoinKind::Semi | JoinKind::Anti => {}
+            JoinKind::Mark(slot) => self.slots[slot] = ValueRef::Bool(matched),
+        }
+        self.emit(id, next)
     }
 
     fn limit(
@@ -463,7 +579,7 @@ impl<'a> Cx<'a> {
                 None => ValueRef::Bool(true),
                 Some(arg) => self.eval(arg)?,
             };
-            if value.is_null() {
+            if value.is_null() && !step.rule.takes_null() {
                 continue;
             }
             let place = group * width + at;
@@ -727,6 +843,9 @@ impl<'a> Cx<'a> {
         next: Next<'_, 'a>,
     ) -> Result<bool> {
         self.poll()?;
+        if self.is_exhausted {
+            return Ok(false);
+        }
         if let Some(slot) = scan.row_id {
             self.slots[slot] = row_id(partition, row.id());
         }

@@ -40,8 +40,10 @@ pub(super) struct NodeState<'a> {
     pub(super) seen: KeySet<'a>,
     /// Rows to be sorted, one after the other.
     pub(super) rows: Vec<ValueRef<'a>>,
-    /// Order of the sorted rows.
+    /// Order of the sorted rows; of rows kept by their keys, the number of the next one with the same key.
     pub(super) order: Vec<u32>,
+    /// First and last row of every key, of rows that are kept by their keys.
+    pub(super) ends: Vec<(u32, u32)>,
     /// Aggregates, those of a group together.
     pub(super) accumulators: Vec<Accumulator<'a>>,
 }
@@ -51,13 +53,15 @@ impl NodeState<'_> {
     pub(super) fn recycled<'b>(self) -> NodeState<'b> {
         let mut accumulators = self.accumulators;
         accumulators.clear();
-        let mut order = self.order;
+        let (mut order, mut ends) = (self.order, self.ends);
         order.clear();
+        ends.clear();
         NodeState {
             keys: self.keys.recycled(),
             seen: self.seen.recycled(),
             rows: recycle(self.rows),
             order,
+            ends,
             accumulators: accumulators
                 .into_iter()
                 .map(|_| -> Accumulator<'b> { unreachable!("it is empty") })
@@ -70,7 +74,27 @@ impl NodeState<'_> {
         self.seen.clear();
         self.rows.clear();
         self.order.clear();
+        self.ends.clear();
         self.accumulators.clear();
+    }
+}
+
+/// No row: behind the last row of a key.
+pub(super) const NO_ROW: u32 = u32::MAX;
+
+impl<'a> NodeState<'a> {
+    /// Keeps the last row of `rows` under a key that has `width` values.
+    pub(super) fn keep(&mut self, width: usize, key: impl Iterator<Item = ValueRef<'a>>) {
+        let row = self.order.len() as u32;
+        self.order.push(NO_ROW);
+        match self.keys.insert(width, key) {
+            (_, true) => self.ends.push((row, row)),
+            (number, false) => {
+                let (_, last) = &mut self.ends[number];
+                self.order[*last as usize] = row;
+                *last = row;
+            }
+        }
     }
 }
 
@@ -164,6 +188,24 @@ impl<'a> KeySet<'a> {
         (self.count - 1, true)
     }
 
+    /// The number of a key that is in the set.
+    pub(super) fn find(&self, key: &[ValueRef<'_>]) -> Option<usize> {
+        if self.count == 0 {
+            return None;
+        }
+        let hash = key.iter().fold(0, |hash, value| mix(hash, *value));
+        let mask = self.table.len() - 1;
+        let mut at = hash as usize & mask;
+        while self.table[at] != 0 {
+            let number = self.table[at] as usize - 1;
+            if self.hashes[number] == hash && same(self.key(number), key) {
+                return Some(number);
+            }
+            at = (at + 1) & mask;
+        }
+        None
+    }
+
     fn grow(&mut self) {
         let size = (self.table.len() * 2).max(16);
         self.table.clear();
@@ -234,5 +276,8 @@ mod tests {
         }
         assert_eq!(put([ValueRef::Int32(7), b]), (9, false));
         assert_eq!(set.len(), 1_002);
+        assert_eq!(set.find(&[ValueRef::Int64(7), ValueRef::Float64(0.0)]), Some(9));
+        assert_eq!(set.find(&[ValueRef::Int64(7), a]), None);
+        assert_eq!(KeySet::default().find(&[a]), None);
     }
 }
