@@ -220,8 +220,8 @@ impl Planner<'_> {
         Some(self.filtered(Planned { node, ordered, ..planned }, above))
     }
 
-    /// Inner joins, in a greedy order: next comes the member with the best access path, given the slots
-    /// known by then.
+    /// Inner joins, in a greedy order: next comes a member of one row, which is to be found in any case, or else
+    /// the one with the best access path, given the slots known by then.
     fn inner(
         &mut self,
         rel: &Rel,
@@ -246,7 +246,8 @@ impl Planner<'_> {
                 let applicable = |ir: &&Ir| ir.reads_only(&|slot| known.contains(slot));
                 let usable: Vec<Ir> = conditions.iter().filter(applicable).cloned().collect();
                 let Some(planned) = self.plan(member, usable, &bound, wanted) else { continue };
-                if best.as_ref().is_none_or(|(_, best)| planned.rank < best.rank) {
+                let quality = |planned: &Planned| (!planned.single, planned.rank);
+                if best.as_ref().is_none_or(|(_, best)| quality(&planned) < quality(best)) {
                     best = Some((at, planned));
                 }
             }
