@@ -10,6 +10,7 @@ use arrow::datatypes::FieldRef;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, Result};
 use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan, Subquery};
 
@@ -136,8 +137,11 @@ fn renamed(
 ) -> Result<LogicalPlan> {
     plan.transform_up(|node| {
         let own = scope(&node);
+        // Nodes above name what a node computes by its text, which has the reference in it.
+        let names = NamePreserver::new(&node);
         node.map_expressions(|expr| {
-            expr.transform_down(|expr| match expr {
+            let name = names.save(&expr);
+            let renamed = expr.transform_down(|expr| match expr {
                 Expr::OuterReferenceColumn(field, column) => {
                     let open = !bound.iter().any(|scope| scope.has_column(&column));
                     Ok(match with(&column).filter(|_| open) {
@@ -151,7 +155,8 @@ fn renamed(
                     bound.pop();
                     other
                 }
-            })
+            })?;
+            Ok(renamed.update_data(|expr| name.restore(expr)))
         })
     })
     .data()
