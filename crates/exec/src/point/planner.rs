@@ -615,17 +615,17 @@ fn flatten<'r>(rel: &'r Rel, members: &mut Vec<&'r Rel>, conditions: &mut Vec<Ir
 
 /// `b = 1` where `a = b` and `a = 1` hold: it finds rows of b's table, and fixes its partition beforehand.
 fn implied<'i>(members: &[&'i Rel], conditions: impl Iterator<Item = &'i Ir> + Clone) -> Vec<Ir> {
-    let mut known: Vec<(usize, Ir)> = vec![];
+    let mut known: Vec<(usize, Type, Ir)> = vec![];
     let own = members.iter().filter_map(|member| match member {
         Rel::Scan(scan) => Some(&scan.conditions),
         _ => None,
     });
     for condition in conditions.clone().chain(own.flatten()) {
         let Ir::Compare { op: Compare::Eq, left, right } = condition else { continue };
-        let constant = |ir: &Ir| matches!(ir, Ir::Param(..) | Ir::Const(..));
         match (&**left, &**right) {
-            (Ir::Slot(slot, _), value) if constant(value) => known.push((*slot, value.clone())),
-            (value, Ir::Slot(slot, _)) if constant(value) => known.push((*slot, value.clone())),
+            (Ir::Slot(slot, ty), value) | (value, Ir::Slot(slot, ty)) if is_constant(value) => {
+                known.push((*slot, *ty, value.clone()));
+            }
             _ => {}
         }
     }
@@ -633,18 +633,28 @@ fn implied<'i>(members: &[&'i Rel], conditions: impl Iterator<Item = &'i Ir> + C
     for condition in conditions {
         let Ir::Compare { op: Compare::Eq, left, right } = condition else { continue };
         let (Ir::Slot(a, a_ty), Ir::Slot(b, b_ty)) = (&**left, &**right) else { continue };
-        let value = |slot: usize| known.iter().find(|(known, _)| *known == slot);
-        let (slot, ty, value) = match (value(*a), value(*b)) {
-            (Some((_, value)), None) => (*b, *b_ty, value),
-            (None, Some((_, value))) => (*a, *a_ty, value),
+        let value = |slot: usize| known.iter().find(|(known, ..)| *known == slot);
+        let (slot, ty, (_, compared_as, value)) = match (value(*a), value(*b)) {
+            (Some(known), None) => (*b, *b_ty, known),
+            (None, Some(known)) => (*a, *a_ty, known),
             _ => continue,
         };
-        if value.ty() == Some(ty) {
+        // The same comparison, whatever type the value is given in.
+        if *compared_as == ty {
             let (left, right) = (Ir::Slot(slot, ty).into(), value.clone().into());
             implied.push(Ir::Compare { op: Compare::Eq, left, right });
         }
     }
     implied
+}
+
+/// Whether an expression is a parameter or a constant, perhaps converted.
+fn is_constant(ir: &Ir) -> bool {
+    match ir {
+        Ir::Param(..) | Ir::Const(..) => true,
+        Ir::Cast { of, .. } => is_constant(of),
+        _ => false,
+    }
 }
 
 fn is_inner(rel: &Rel) -> bool {
