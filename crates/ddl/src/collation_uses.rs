@@ -32,9 +32,8 @@ pub(super) fn columns_of(catalog: &Catalog, own: &Collation) -> Vec<(TableId, u1
 
 /// Something that names a collation and is not a column: an index, a domain, a stored expression or query.
 fn mentioning(catalog: &Catalog, own: &Collation) -> Option<String> {
-    let mentions = |text: &str| {
-        text.to_ascii_lowercase().contains("collate") && text.contains(own.name.as_str())
-    };
+    let mentions =
+        |text: &str| text.to_ascii_lowercase().contains("collate") && has_name(text, &own.name);
     let relations = catalog.schemas.values().flat_map(|schema| &schema.relations);
     for (name, relation) in relations {
         let uses = match relation {
@@ -66,4 +65,25 @@ fn mentioning(catalog: &Catalog, own: &Collation) -> Option<String> {
         }
     }
     None
+}
+
+/// Whether a text has this name as a word, with or without quotes.
+fn has_name(text: &str, name: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
+    text.match_indices(name).any(|(at, _)| {
+        let before = text[..at].chars().next_back();
+        let after = text[at + name.len()..].chars().next();
+        !before.is_some_and(is_part) && !after.is_some_and(is_part)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::has_name;
+
+    #[test]
+    fn names_are_whole_words() {
+        assert!(has_name("a COLLATE x", "x") && has_name("a COLLATE s.\"x\" < b", "x"));
+        assert!(!has_name("a COLLATE \"en-x-icu\"", "x") && !has_name("a COLLATE xx", "x"));
+    }
 }
