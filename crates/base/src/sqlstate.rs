@@ -133,6 +133,8 @@ states! {
     NAME_TOO_LONG = b"42622", "A name that is too long.";
     RESERVED_NAME = b"42939", "A name kept for the system.";
     DATATYPE_MISMATCH = b"42804", "An expression of the wrong type.";
+    COLLATION_MISMATCH = b"42P21", "Collations that exclude each other.";
+    INDETERMINATE_COLLATION = b"42P22", "A comparison of texts whose collation cannot be found.";
     INDETERMINATE_DATATYPE = b"42P18", "A parameter whose type cannot be found.";
     WRONG_OBJECT_TYPE = b"42809", "An object of another kind.";
     GENERATED_ALWAYS = b"428C9", "A generated column was given a value.";

@@ -17,6 +17,8 @@
 
 #![forbid(unsafe_code)]
 
+mod collations;
+pub mod extensions;
 mod ids;
 pub mod materialized;
 mod permission;
@@ -40,6 +42,7 @@ use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::types::SqlType;
 use halcyon_views::ViewBudget;
 
+pub use collations::OwnCollation;
 pub use ids::Ids;
 pub use permission::denied;
 pub use rights::{Grant, Privilege, Role};
@@ -99,6 +102,8 @@ pub struct Schema {
     pub owner: String,
     /// Relations by name (indexes stand here too: they share the namespace).
     pub relations: BTreeMap<String, Relation>,
+    /// Collations that users have made, by name.
+    pub collations: BTreeMap<String, Arc<OwnCollation>>,
     /// What others may do: USAGE and CREATE.
     pub grants: Vec<Grant>,
     /// COMMENT ON SCHEMA.
@@ -206,6 +211,7 @@ impl Catalog {
                 name: name.to_owned(),
                 owner: SUPERUSER.to_owned(),
                 relations: BTreeMap::new(),
+                collations: BTreeMap::new(),
                 grants: vec![public(Privilege::Usage)],
                 comment: (name == "public").then(|| "standard public schema".to_owned()),
             };

@@ -24,8 +24,8 @@ use crate::sequence::Position;
 use crate::table::OnCommit;
 use crate::user_type::{StoredType, UserType, registered, unregistered};
 use crate::{
-    Catalog, Check, Column, ForeignKey, Grant, Ids, Index, Partitioning, Relation, Role, Schema,
-    Sequence, SequenceOptions, Table, TableKind, View,
+    Catalog, Check, Column, ForeignKey, Grant, Ids, Index, OwnCollation, Partitioning, Relation,
+    Role, Schema, Sequence, SequenceOptions, Table, TableKind, View,
 };
 
 /// Grows when an older version could not read what is written.
@@ -58,6 +58,9 @@ struct StoredSchema {
     sequences: Vec<StoredSequence>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     types: Vec<StoredType>,
+    /// All of the schema's, also in a change.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    collations: Vec<OwnCollation>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -284,6 +287,7 @@ fn stored_schema(
         views: Vec::new(),
         sequences: Vec::new(),
         types: Vec::new(),
+        collations: schema.collations.values().map(|own| (**own).clone()).collect(),
     };
     for (_, relation) in schema.relations.iter().filter(|(name, relation)| wanted(name, relation)) {
         match relation {
@@ -414,6 +418,11 @@ impl Stored {
                 name: name.clone(),
                 owner: stored.owner,
                 relations: BTreeMap::new(),
+                collations: stored
+                    .collations
+                    .into_iter()
+                    .map(|own| (own.collation.name.clone(), Arc::new(own)))
+                    .collect(),
                 grants: stored.grants,
                 comment: stored.comment,
             };
@@ -467,6 +476,7 @@ impl StoredSchema {
         self.types.extend(new.types);
         (self.oid, self.owner) = (new.oid, new.owner);
         (self.grants, self.comment) = (new.grants, new.comment);
+        self.collations = new.collations;
     }
 }
 

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow::datatypes::{Schema as ArrowSchema, SchemaRef};
+use arrow::datatypes::{Field, Schema as ArrowSchema, SchemaRef};
 use halcyon_base::ids::{IndexId, TableId};
+use halcyon_collations::{Collation, FIELD_KEY};
 use halcyon_store::{ColumnDef, Derivation, IndexDef, KeyColumn, Schema as StoreSchema, ValueRef};
 use halcyon_txn::PartitionCell;
 use serde::{Deserialize, Serialize};
@@ -110,6 +111,9 @@ pub struct Column {
     /// The domain that it is of, by its number in the catalog ([`crate::UserType::id`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub domain: Option<u32>,
+    /// COLLATE; `None` for the default collation, and for what is no text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collation: Option<Collation>,
     /// COMMENT ON COLUMN.
     pub comment: Option<String>,
 }
@@ -149,6 +153,10 @@ pub struct Index {
     /// order as the types do.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub operator_classes: BTreeMap<u16, String>,
+    /// COLLATE of the key's columns or expressions, by position, where it is another one than theirs. What is
+    /// looked up in an index is equality alone, or an order of bytes, so that these are for those who ask.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub collations: BTreeMap<u16, Collation>,
     /// PRIMARY KEY or UNIQUE if it was made by a constraint.
     pub constraint: Option<IndexConstraint>,
     /// Whether the constraint is DEFERRABLE. A key may stand in the index several times then, until
@@ -320,6 +328,22 @@ impl std::fmt::Debug for Table {
 }
 
 impl Column {
+    /// A column that takes what a query's column of this field and type gives.
+    pub fn of_result(name: impl Into<String>, ty: SqlType, field: &Field) -> Column {
+        let spelled = field.metadata().get(FIELD_KEY);
+        let collation = spelled.and_then(|text| Collation::of_spelled(text));
+        Column { collation, ..Column::new(name, ty) }
+    }
+
+    /// Its Arrow field.
+    pub fn field(&self) -> Field {
+        let mut field = self.ty.field(&self.name, !self.not_null);
+        if let Some(collation) = &self.collation {
+            field.metadata_mut().insert(FIELD_KEY.to_owned(), collation.spelled());
+        }
+        field
+    }
+
     /// A column of a name and a type, and nothing else that a definition may say.
     pub fn new(name: impl Into<String>, ty: SqlType) -> Column {
         Column {
@@ -330,6 +354,7 @@ impl Column {
             identity: None,
             generated: None,
             domain: None,
+            collation: None,
             comment: None,
         }
     }
@@ -443,11 +468,7 @@ impl Table {
 
     /// Brings `arrow` in line with `columns`.
     pub fn refresh_arrow(&mut self) {
-        let fields: Vec<_> = self
-            .columns
-            .iter()
-            .map(|column| column.ty.field(&column.name, !column.not_null))
-            .collect();
+        let fields: Vec<_> = self.columns.iter().map(Column::field).collect();
         self.arrow = Arc::new(ArrowSchema::new(fields));
     }
 }
@@ -497,6 +518,7 @@ impl Index {
             nulls_not_distinct: false,
             included: Vec::new(),
             operator_classes: BTreeMap::new(),
+            collations: BTreeMap::new(),
             constraint: None,
             deferral: None,
             comment: None,

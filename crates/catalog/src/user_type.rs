@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use halcyon_collations::Collation;
 use halcyon_sql::enums::{Definition, EnumId, Enumeration, Label};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::types::SqlType;
@@ -55,6 +56,9 @@ pub struct Domain {
     /// NOT NULL.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub not_null: bool,
+    /// COLLATE, which columns of the domain have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collation: Option<Collation>,
     /// DEFAULT expression as SQL text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<String>,

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 use datafusion::sql::sqlparser::ast::{
     AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption, DataType, Expr,
-    GeneratedAs, Ident, RenameTableNameKind, TableConstraint, VisitMut, VisitorMut,
+    GeneratedAs, Ident, ObjectName, ObjectNamePart, RenameTableNameKind, TableConstraint, VisitMut,
+    VisitorMut,
 };
 use halcyon_store::{ColumnDef as StoreColumn, Partition, Value, ValueRef};
 
@@ -29,7 +30,7 @@ use halcyon_sql::coerce::{self, Arena, TimeZone};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::{last, quote_ident};
 use halcyon_sql::parse::{parse_expr, parse_own_expr};
-use halcyon_sql::syntax::{MoveTo, RelationKind};
+use halcyon_sql::syntax::{MoveTo, RelationKind, TYPE_COLLATION};
 use halcyon_sql::types::SqlType;
 use halcyon_sql::values::ArrayWriter;
 
@@ -44,7 +45,12 @@ pub(super) fn alter(cx: &mut DdlContext<'_>, alter: &AlterTable) -> Result<()> {
         );
         return Ok(());
     }
+    let mut collation = None;
     for operation in &alter.operations {
+        if let Some(name) = type_collation(operation) {
+            collation = Some(name);
+            continue;
+        }
         if let AlterTableOperation::RenameTable { table_name } = operation {
             let (RenameTableNameKind::To(to) | RenameTableNameKind::As(to)) = table_name;
             let to = last(to)?;
@@ -59,9 +65,31 @@ pub(super) fn alter(cx: &mut DdlContext<'_>, alter: &AlterTable) -> Result<()> {
             continue;
         }
         let table = changeable(cx, &name)?;
+        let own = collation.take();
+        if let Some(own) = &own
+            && let AlterTableOperation::AlterColumn { column_name, op } = operation
+            && let AlterColumnOperation::SetDataType { data_type, using, .. } = op
+        {
+            let name = fold(column_name);
+            is_changeable(&table, &name, "alter")?;
+            let at = table.require_column(&name)?;
+            set_type(cx, &table, at, data_type, Some(own), using.as_ref())?;
+            continue;
+        }
         apply(cx, table, operation)?;
     }
     Ok(())
+}
+
+/// The collation that the next change of a column's type is to give it ([`TYPE_COLLATION`]).
+fn type_collation(operation: &AlterTableOperation) -> Option<ObjectName> {
+    let AlterTableOperation::AlterColumn { op, .. } = operation else { return None };
+    let AlterColumnOperation::SetDataType { data_type: DataType::Custom(name, _), .. } = op else {
+        return None;
+    };
+    let mut names = name.0.iter().filter_map(ObjectNamePart::as_ident);
+    let is_mark = names.next().is_some_and(|first| first.value == TYPE_COLLATION);
+    is_mark.then(|| ObjectName(name.0[1..].to_vec()))
 }
 
 /// The table of this name, if ALTER TABLE may change it. Errors: 42P01, 42809, 42501, 55006.
@@ -564,7 +592,7 @@ fn alter_column(
         AlterColumnOperation::SetNotNull => set_not_null(cx, table, at),
         AlterColumnOperation::DropNotNull => drop_not_null(cx, table, at),
         AlterColumnOperation::SetDataType { data_type, using, .. } => {
-            set_type(cx, table, at, data_type, using.as_ref())
+            set_type(cx, table, at, data_type, None, using.as_ref())
         }
         AlterColumnOperation::AddGenerated { generated_as, sequence_options } => {
             let wish = Wish::from_ast(None, sequence_options.as_deref().unwrap_or(&[]))?;
@@ -627,9 +655,15 @@ fn set_type(
     table: &Arc<Table>,
     at: u16,
     ty: &DataType,
+    collation: Option<&ObjectName>,
     using: Option<&Expr>,
 ) -> Result<()> {
     let (to, domain) = cx.column_type(ty)?;
+    let of_domain = domain.and_then(|id| cx.catalog.type_numbered(id)?.domain());
+    let collation = match collation {
+        Some(name) => cx.column_collation(name, to)?,
+        None => of_domain.and_then(|domain| domain.collation.clone()),
+    };
     let column = table.columns[at as usize].clone();
     let refuse = |message: String| Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
     if table.partition_column() == Some(at) {
@@ -675,6 +709,7 @@ fn set_type(
     let mut draft = (**table).clone();
     draft.columns[at as usize].ty = to;
     draft.columns[at as usize].domain = domain;
+    draft.columns[at as usize].collation = collation;
     draft.refresh_arrow();
     index::rebind(cx, &mut draft)?;
     if let Some(text) = &column.default {

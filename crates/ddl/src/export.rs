@@ -30,6 +30,7 @@ use halcyon_catalog::{
     PUBLIC, Partitioning, Privilege, Relation, Role, SCHEMAS, SUPERUSER, Schema, Sequence,
     SequenceOptions, Table, TableKind, TypeKind, UserType, View,
 };
+use halcyon_collations::Collation;
 use halcyon_plan::stored_names::used_by;
 use halcyon_sql::identifier::quote_ident;
 use halcyon_sql::parse::parse_expr;
@@ -296,6 +297,7 @@ fn schema_script(catalog: &Catalog, order: &LoadOrder) -> String {
         let there = if schema.name == SCHEMAS[0] { "IF NOT EXISTS " } else { "" };
         line(format!("CREATE SCHEMA {there}{}", ident(&schema.name)));
     }
+    create_collations(catalog).for_each(&mut line);
     types(catalog).filter_map(create_enum).for_each(&mut line);
     let identities = identities(catalog);
     for sequence in sequences(catalog) {
@@ -324,6 +326,26 @@ fn types(catalog: &Catalog) -> impl Iterator<Item = &UserType> {
     })
 }
 
+/// COLLATE of a column or a domain, with a blank before it; nothing for the default collation.
+fn collate(collation: Option<&Collation>) -> String {
+    let named = collation.map(|own| format!(" COLLATE {}", qualified(&own.schema, &own.name)));
+    named.unwrap_or_default()
+}
+
+/// CREATE COLLATION of all that users have made.
+fn create_collations(catalog: &Catalog) -> impl Iterator<Item = String> {
+    let own = catalog.schemas.values().flat_map(|schema| schema.collations.values());
+    own.map(|own| {
+        let name = qualified(&own.collation.schema, &own.collation.name);
+        match &own.collation.locale {
+            Some(locale) => {
+                format!("CREATE COLLATION {name} (provider = icu, locale = {})", quoted(locale))
+            }
+            None => format!("CREATE COLLATION {name} FROM \"C\""),
+        }
+    })
+}
+
 /// CREATE TYPE; `None` for a domain.
 fn create_enum(own: &UserType) -> Option<String> {
     let TypeKind::Enum { labels, .. } = &own.kind else { return None };
@@ -337,6 +359,7 @@ fn create_domain(catalog: &Catalog, own: &UserType) -> Option<String> {
     let domain = own.domain()?;
     let base = type_name(catalog, domain.base, None);
     let mut text = format!("CREATE DOMAIN {} AS {base}", qualified(&own.schema, &own.name));
+    text.push_str(&collate(domain.collation.as_ref()));
     if let Some(default) = &domain.default {
         let _ = write!(text, " DEFAULT {default}");
     }
@@ -373,6 +396,7 @@ fn create_table(catalog: &Catalog, order: &LoadOrder, table: &Table) -> String {
     for column in &table.columns {
         let ty = type_name(catalog, column.ty, column.domain);
         let mut part = format!("{} {ty}", ident(&column.name));
+        part.push_str(&collate(column.collation.as_ref()));
         if let Some(default) = &column.default {
             let _ = write!(part, " DEFAULT {}", with_schemas(catalog, table, default));
         }
@@ -510,8 +534,10 @@ fn load_script(exported: &[ExportedTable]) -> String {
 fn create_index(table: &Table, index: &Index) -> String {
     let unique = if index.unique { "UNIQUE " } else { "" };
     let class = |at: usize| {
-        let class = u16::try_from(at).ok().and_then(|at| index.operator_classes.get(&at));
-        class.map(|class| format!(" {class}")).unwrap_or_default()
+        let at = u16::try_from(at).ok();
+        let class = at.and_then(|at| index.operator_classes.get(&at));
+        let class = class.map(|class| format!(" {class}")).unwrap_or_default();
+        format!("{}{class}", collate(at.and_then(|at| index.collations.get(&at))))
     };
     let columns = index.columns.iter().enumerate();
     let mut keys: Vec<String> =

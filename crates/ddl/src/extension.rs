@@ -1,8 +1,8 @@
 //! CREATE EXTENSION and DROP EXTENSION: extensions are there from the start, or not at all.
 
 use datafusion::sql::sqlparser::ast::{CreateExtension, DropExtension};
+use halcyon_catalog::extensions;
 use halcyon_sql::error::{Result, SqlError, SqlState};
-use halcyon_sql::extensions;
 use halcyon_sql::identifier::fold;
 
 use super::DdlContext;

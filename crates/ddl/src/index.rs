@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use datafusion::sql::sqlparser::ast::{self, CreateIndex, Expr, IndexType, VisitMut, VisitorMut};
+use datafusion::sql::sqlparser::ast::{
+    self, CreateIndex, Expr, IndexType, ObjectName, VisitMut, VisitorMut,
+};
 use halcyon_base::ids::IndexId;
 
 use super::constraint::{
@@ -12,10 +14,10 @@ use super::constraint::{
 };
 use super::{DdlContext, fold, parts};
 use halcyon_catalog::{Derived, DerivedKey, Index, IndexColumn, Relation, Table, TableKind};
+use halcyon_collations::Collation;
 use halcyon_functions::system_columns::queries as system_columns;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::{last, quote_ident};
-use halcyon_sql::syntax::is_by_bytes;
 use halcyon_sql::types::SqlType;
 use halcyon_store::{IndexDef, Partition, ValueRef};
 
@@ -35,6 +37,7 @@ pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateIndex) -> Result<()
     let included = create.include.iter().map(|name| index_column(&table, &fold(name)));
     let included = included.collect::<Result<Vec<u16>>>()?;
     let operator_classes = operator_classes(create, &key.types(&table))?;
+    let collations = collations(cx, &table, create, &key.types(&table))?;
     let name = match &create.name {
         Some(name) => {
             let name = last(name)?;
@@ -66,6 +69,7 @@ pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateIndex) -> Result<()
         nulls_not_distinct: create.nulls_distinct == Some(false),
         included,
         operator_classes,
+        collations,
         ..Index::new(IndexId(cx.catalog.ids.oid()), name, columns)
     };
     build(cx, &table, &index)?;
@@ -163,17 +167,50 @@ impl Key {
     }
 }
 
-/// An expression without brackets around all of it, and without a collation by bytes.
+/// An expression without brackets around all of it, and without its collation.
 pub(super) fn bare(expr: &Expr) -> &Expr {
     match expr {
         Expr::Nested(inner) => bare(inner),
-        Expr::Collate { expr, collation }
-            if last(collation).is_ok_and(|name| is_by_bytes(&name)) =>
-        {
-            bare(expr)
-        }
+        Expr::Collate { expr, .. } => bare(expr),
         expr => expr,
     }
+}
+
+/// COLLATE of an index's key, which [`bare`] leaves out.
+fn collation_of(expr: &Expr) -> Option<&ObjectName> {
+    match expr {
+        Expr::Nested(inner) => collation_of(inner),
+        Expr::Collate { collation, .. } => Some(collation),
+        _ => None,
+    }
+}
+
+/// The collations that a statement gives the key's parts of these types, where they are other ones than theirs.
+///
+/// Errors: 42704, 42804.
+fn collations(
+    cx: &DdlContext<'_>,
+    table: &Table,
+    create: &CreateIndex,
+    types: &[SqlType],
+) -> Result<BTreeMap<u16, Collation>> {
+    let mut found = BTreeMap::new();
+    for (at, (key, ty)) in (0..).zip(create.columns.iter().zip(types)) {
+        let Some(name) = collation_of(&key.column.expr) else { continue };
+        let own = cx.column_collation(name, *ty)?;
+        let of_column = match bare(&key.column.expr) {
+            Expr::Identifier(name) => {
+                let at = table.column(&fold(name));
+                at.and_then(|at| table.columns[usize::from(at)].collation.clone())
+            }
+            _ => None,
+        };
+        if own != of_column {
+            let default = || halcyon_collations::builtins()[0].collation.clone();
+            found.insert(at, own.unwrap_or_else(default));
+        }
+    }
+    Ok(found)
 }
 
 /// An expression whose columns do not name their table, so that the table may get another name.

@@ -18,6 +18,8 @@
 
 mod alter;
 mod alter_identity;
+mod collation;
+mod collation_uses;
 mod comment;
 mod constraint;
 pub mod export;
@@ -330,6 +332,7 @@ fn create_schema(
         name: name.clone(),
         owner: owner.unwrap_or_else(|| cx.user().to_owned()),
         relations: Default::default(),
+        collations: Default::default(),
         grants: Vec::new(),
         comment: None,
     };

@@ -127,7 +127,8 @@ fn columns(definition: &Definition, create: &CreateMaterializedView) -> Result<V
                 format!("column \"{name}\" specified more than once"),
             ));
         }
-        columns.push(Column::new(name, *ty));
+        let collation = definition.collations.get(at).cloned().flatten();
+        columns.push(Column { collation, ..Column::new(name, *ty) });
     }
     Ok(columns)
 }

@@ -34,6 +34,9 @@ pub(super) fn rename_schema(cx: &mut DdlContext<'_>, from: &str, to: &str) -> Re
             format!("schema \"{to}\" already exists"),
         ));
     }
+    if cx.catalog.schemas.get(from).is_some_and(|schema| !schema.collations.is_empty()) {
+        return Err(SqlError::unsupported("another name for a schema that has collations"));
+    }
     let views = super::view::users_of_schema(cx.catalog, from);
     super::view::refuse_if_used(&views, "schema", from)?;
     let mut schema = cx.catalog.schemas.remove(from).expect("the caller has found it");

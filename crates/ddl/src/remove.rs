@@ -357,7 +357,13 @@ fn drop_schemas(
             let kind = schema.relations[first].kind();
             return Err(depends(&format!("schema {name}"), &format!("{kind} {first}")));
         }
+        if let (Some(first), false) = (schema.collations.keys().next(), cascade) {
+            return Err(depends(&format!("schema {name}"), &format!("collation {first}")));
+        }
         drop_relations(cx, wanted, true)?;
+        for own in schema.collations.values() {
+            super::collation_uses::refuse_used(cx.catalog, &own.collation)?;
+        }
         cx.catalog.schemas.remove(&name);
     }
     Ok(())

@@ -27,9 +27,8 @@ use halcyon_functions::system_columns::queries as system_columns;
 use halcyon_plan::bind::Binder;
 use halcyon_sql::coerce::assignable;
 use halcyon_sql::error::{Result, SqlError, SqlState};
-use halcyon_sql::identifier::last;
 use halcyon_sql::parse::parse_expr;
-use halcyon_sql::syntax::{is_by_bytes, is_mark_of_unique, named_sequence};
+use halcyon_sql::syntax::{is_mark_of_unique, named_sequence};
 use halcyon_sql::type_names::serial;
 use halcyon_sql::types::SqlType;
 use halcyon_sql::values::sql_type_of;
@@ -155,6 +154,9 @@ pub(super) fn define_column(
     };
     let mut column = Column::new(name, ty);
     column.domain = domain;
+    column.collation = domain
+        .and_then(|id| cx.catalog.type_numbered(id)?.domain())
+        .and_then(|domain| domain.collation.clone());
     let at = (table.id, table.columns.len() as u16);
     if serial.is_some() {
         let name = new_sequence(cx, table, &column.name, &Wish::default(), ty, at, sequences)?;
@@ -203,7 +205,7 @@ pub(super) fn define_column(
             | ColumnOption::ForeignKey(_)
             | ColumnOption::Check(_) => {}
             ColumnOption::Comment(comment) => column.comment = Some(comment.clone()),
-            ColumnOption::Collation(collation) => refuse_collation(collation)?,
+            ColumnOption::Collation(name) => column.collation = cx.column_collation(name, ty)?,
             ColumnOption::CharacterSet(name) if named_sequence(name).is_some() => {}
             mark if is_mark_of_unique(mark) => {}
             other => return Err(SqlError::unsupported(format!("the column option {other}"))),
@@ -272,14 +274,6 @@ pub(super) fn check_generated(binder: &Binder<'_>, table: &Table, at: usize) -> 
             )
             .hint("You will need to rewrite or cast the expression."))
         }
-    }
-}
-
-pub(super) fn refuse_collation(collation: &ast::ObjectName) -> Result<()> {
-    match last(collation)?.as_str() {
-        name if is_by_bytes(name) => Ok(()),
-        other => Err(SqlError::unsupported(format!("collation \"{other}\""))
-            .hint("Text is ordered by its bytes: collation \"C\".")),
     }
 }
 
@@ -561,7 +555,7 @@ fn create_as(
         let ty = column.ty.ok_or_else(|| {
             SqlError::unsupported(format!("a column of type {}", column.field.data_type()))
         })?;
-        push_column(&mut table, Column::new(name.clone(), ty))?;
+        push_column(&mut table, Column::of_result(name.clone(), ty, &column.field))?;
     }
     table.refresh_arrow();
     partition(&mut table, &create.table_options)?;

@@ -49,6 +49,7 @@ impl DdlContext<'_> {
                 name: own.clone(),
                 owner,
                 relations: Default::default(),
+                collations: Default::default(),
                 grants: Vec::new(),
                 comment: None,
             };

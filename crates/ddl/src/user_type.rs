@@ -168,7 +168,8 @@ fn create_domain(
     if parent.is_some() {
         return Err(SqlError::unsupported("a domain over a domain"));
     }
-    let mut domain = Domain { base, not_null: false, default: None, checks: Vec::new() };
+    let mut domain =
+        Domain { base, not_null: false, collation: None, default: None, checks: Vec::new() };
     let (mut null, mut has_default) = (None, false);
     for ColumnOptionDef { name: given, option } in options {
         match option {
@@ -192,7 +193,7 @@ fn create_domain(
                 let check = new_check(cx, &name, &domain, given, &check.expr)?;
                 domain.checks.push(check);
             }
-            ColumnOption::Collation(collation) => super::table::refuse_collation(collation)?,
+            ColumnOption::Collation(name) => domain.collation = cx.column_collation(name, base)?,
             other => return Err(refused_option(other)),
         }
     }

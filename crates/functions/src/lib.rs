@@ -13,6 +13,7 @@ mod array_fill;
 mod array_parts;
 mod array_positions;
 mod chr;
+pub mod collation;
 mod encode;
 pub mod enumerations;
 mod format;
@@ -409,6 +410,7 @@ static TABLES: &[&[Row]] = &[
     parse_ident::ROWS,
     unistr::ROWS,
     chr::ROWS,
+    collation::ROWS,
     to_hex::ROWS,
     encode::ROWS,
     regexp_match::ROWS,

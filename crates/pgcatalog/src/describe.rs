@@ -7,6 +7,7 @@ use halcyon_catalog::{
     Action, Catalog, Check, Column, Deferral, ForeignKey, Grant, Index, IndexColumn,
     IndexConstraint, Partitioning, Privilege, Relation, Sequence, Table, View,
 };
+use halcyon_collations::{BUILT_IN_SCHEMA, Collation};
 use halcyon_plan::stored_names::mentioned_in;
 use halcyon_sql::dialect::shown_item_name;
 use halcyon_sql::identifier::{fold, parts, quote_ident};
@@ -84,6 +85,14 @@ pub(crate) fn index_column(
     let keys = index_columns(table, index);
     let key = keys.get(at)?;
     let mut text = key.text.clone();
+    if direction && let (true, Some(own)) = (key.says_collation, key.collation) {
+        // Those of `pg_catalog` are found without their schema.
+        let schema = match own.schema.as_str() {
+            BUILT_IN_SCHEMA => String::new(),
+            schema => format!("{}.", quote_ident(schema)),
+        };
+        let _ = write!(text, " COLLATE {schema}{}", quote_ident(&own.name));
+    }
     if direction && let Some(class) = key.class {
         text.push(' ');
         text.push_str(class);
@@ -111,12 +120,16 @@ pub(crate) struct IndexKey<'a> {
     pub(crate) descending: bool,
     /// NULLS FIRST.
     pub(crate) nulls_first: bool,
+    /// The collation, if it is not the type's own.
+    pub(crate) collation: Option<&'a Collation>,
+    /// Whether the collation is the index's, and not that of its column.
+    pub(crate) says_collation: bool,
     /// The operator class, if it is not the type's own.
     pub(crate) class: Option<&'a str>,
 }
 
 /// The columns of an index: those of its key, and those that it includes.
-pub(crate) fn index_columns<'a>(table: &Table, index: &'a Index) -> Vec<IndexKey<'a>> {
+pub(crate) fn index_columns<'a>(table: &'a Table, index: &'a Index) -> Vec<IndexKey<'a>> {
     let mut columns = index_keys(table, index);
     columns.extend(index.included.iter().map(|at| {
         let column = &table.columns[*at as usize];
@@ -127,6 +140,8 @@ pub(crate) fn index_columns<'a>(table: &Table, index: &'a Index) -> Vec<IndexKey
             ty: column.ty,
             descending: false,
             nulls_first: false,
+            collation: column.collation.as_ref(),
+            says_collation: false,
             class: None,
         }
     }));
@@ -134,11 +149,12 @@ pub(crate) fn index_columns<'a>(table: &Table, index: &'a Index) -> Vec<IndexKey
 }
 
 /// The key of an index, derived or not.
-pub(crate) fn index_keys<'a>(table: &Table, index: &'a Index) -> Vec<IndexKey<'a>> {
+pub(crate) fn index_keys<'a>(table: &'a Table, index: &'a Index) -> Vec<IndexKey<'a>> {
     let class = |at: usize| {
         let class = index.operator_classes.get(&u16::try_from(at).ok()?);
         class.map(String::as_str)
     };
+    let said = |at: usize| index.collations.get(&u16::try_from(at).ok()?);
     let of_column = |(at, key): (usize, &IndexColumn)| {
         let column = &table.columns[key.column as usize];
         IndexKey {
@@ -148,6 +164,8 @@ pub(crate) fn index_keys<'a>(table: &Table, index: &'a Index) -> Vec<IndexKey<'a
             ty: column.ty,
             descending: key.descending,
             nulls_first: key.nulls_first,
+            collation: said(at).or(column.collation.as_ref()),
+            says_collation: said(at).is_some(),
             class: class(at),
         }
     };
@@ -173,6 +191,8 @@ pub(crate) fn index_keys<'a>(table: &Table, index: &'a Index) -> Vec<IndexKey<'a
             ty: key.ty,
             descending: key.descending,
             nulls_first: key.nulls_first,
+            collation: said(keys.len()),
+            says_collation: said(keys.len()).is_some(),
             class: class(keys.len()),
         });
     }

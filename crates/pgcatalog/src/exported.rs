@@ -68,7 +68,6 @@ exported!(
     pg_amop,
     pg_amproc,
     pg_cast,
-    pg_collation,
     pg_conversion,
     pg_description,
     pg_get_keywords,

@@ -188,10 +188,6 @@ impl Fixed {
                 let told = told.map(|told| (PG_TYPE_KEY.to_owned(), told.to_owned()));
                 Arc::new(field.with_metadata(told.into_iter().collect()))
             }
-            // Renamed by PostgreSQL 17; clients go by the version that the server tells them.
-            _ if field.name() == "colllocale" => {
-                Arc::new(Field::new("colliculocale", DataType::Utf8View, true))
-            }
             _ => {
                 let mut field = field.as_ref().clone();
                 if *field.data_type() == DataType::Utf8 {

@@ -85,6 +85,7 @@ fn well_known(name: &str) -> Option<u32> {
         "pg_index" => 2610,
         "pg_language" => 2612,
         "pg_namespace" => 2615,
+        "pg_collation" => 3456,
         "pg_operator" => 2617,
         "pg_rewrite" => 2618,
         "pg_trigger" => 2620,

@@ -100,6 +100,10 @@ fn cell(context: &Context, column: &str, row: Named<'_>) -> Option<ScalarValue> 
         "typbasetype" => number(base.map_or(0, |base| base.oid()).into()),
         "typtypmod" => number(base.map_or(-1, |base| base.modifier()).into()),
         "typcollation" => number(match base {
+            _ if domain.is_some_and(|domain| domain.collation.is_some()) => {
+                let own = domain.and_then(|domain| domain.collation.as_ref());
+                own.map_or(0, |own| context.catalog.collation_oid(own)).into()
+            }
             Some(SqlType::Text | SqlType::Varchar(_) | SqlType::Char(_)) => 100,
             _ => 0,
         }),

@@ -46,6 +46,8 @@ use crate::user_types;
 use crate::values_lists;
 use halcyon_catalog::session_vars::SessionVars;
 use halcyon_catalog::{Catalog, Privilege, Relation, Table, UserType, View, temporary};
+use halcyon_collated::{self as collated, Collations, Settled};
+use halcyon_collations::Collation;
 use halcyon_functions::system_columns::{self, Origin, Version, queries};
 use halcyon_names::merged_columns::{self, Tables};
 use halcyon_names::short_aliases;
@@ -90,8 +92,21 @@ pub struct BoundQuery {
     pub plan: LogicalPlan,
     /// Types of `$1`, `$2`, …
     pub params: Vec<SqlType>,
+    /// Collations of the result's columns; none: all have the default one.
+    pub collations: Collations,
     /// Whether other sessions may run the plan, because it shows nothing of this one.
     pub shareable: bool,
+}
+
+impl BoundQuery {
+    /// Columns of the result as clients see them, each with its collation in its field.
+    pub fn columns(&self) -> Vec<ResultColumn> {
+        let mut columns = result_columns(&self.plan).to_vec();
+        for (column, collation) in columns.iter_mut().zip(&self.collations) {
+            column.field = collated::with_collation(&column.field, collation.as_deref());
+        }
+        columns
+    }
 }
 
 impl<'a> Binder<'a> {
@@ -167,9 +182,10 @@ impl Binder<'_> {
             given.resize(given.len().max(placeholders), None);
             let planned = self.timed(Phase::Bind, || context.plan(query, &given));
             let bound = planned.and_then(|plan| {
-                let (plan, params) = self.timed(Phase::Meaning, || self.meaning(plan, &given))?;
+                let (plan, params, collations) =
+                    self.timed(Phase::Meaning, || self.meaning(plan, &given))?;
                 let shareable = context.system.get().is_none();
-                Ok(BoundQuery { plan, params, shareable })
+                Ok(BoundQuery { plan, params, collations, shareable })
             });
             bound.map_err(|error| sql_error(error, text))
         })
@@ -180,14 +196,16 @@ impl Binder<'_> {
         &self,
         plan: LogicalPlan,
         given: &[Option<SqlType>],
-    ) -> DfResult<(LogicalPlan, Vec<SqlType>)> {
+    ) -> DfResult<(LogicalPlan, Vec<SqlType>, Collations)> {
         let zone = &self.session.time_zone;
         match single_table::meaning(&plan, given, zone) {
             Some(found) => {
                 debug_assert!(self.is_long_way(plan, given, &found), "the long way fails");
-                Ok(found)
+                Ok((found.0, found.1, Vec::new()))
             }
-            None => relieved(|| semantics::analyze(plan, given, self.df, zone)),
+            None => relieved(|| {
+                semantics::analyze(plan, given, self.df, zone, &|name| self.collation(name))
+            }),
         }
     }
 
@@ -199,9 +217,10 @@ impl Binder<'_> {
         given: &[Option<SqlType>],
         found: &(LogicalPlan, Vec<SqlType>),
     ) -> bool {
-        match semantics::analyze(plan, given, self.df, &self.session.time_zone) {
-            Ok(long) => {
-                assert_eq!(&long, found, "the long way and the short one");
+        let zone = &self.session.time_zone;
+        match semantics::analyze(plan, given, self.df, zone, &|name| self.collation(name)) {
+            Ok((plan, types, _)) => {
+                assert_eq!(&(plan, types), found, "the long way and the short one");
                 true
             }
             Err(_) => SqlError::unless_interrupted().is_err(),
@@ -210,7 +229,7 @@ impl Binder<'_> {
 
     /// Binds the query of a materialized view: PostgreSQL's meaning, nothing optimised, subqueries
     /// still expressions. Streams may be read.
-    pub fn view_query(&self, query: &ast::Query, text: &str) -> Result<LogicalPlan> {
+    pub fn view_query(&self, query: &ast::Query, text: &str) -> Result<Settled> {
         self.df.count_planning();
         let mut query = query.clone();
         if semantics::placeholder_count(&query) > 0 {
@@ -227,7 +246,13 @@ impl Binder<'_> {
             let bound = bound.and_then(|plan| semantics::meaning(plan, &[], self.df));
             let bound = bound.and_then(|(plan, _)| {
                 semantics::cuts_no_text(&plan)?;
-                Ok(plan)
+                collated::settle(plan, &|name| self.collation(name))
+            });
+            let bound = bound.and_then(|settled| match settled.orders {
+                true => Err(external(SqlError::unsupported(
+                    "an order by a collation other than C in a materialized view",
+                ))),
+                false => Ok(settled),
             });
             bound.map_err(|error| sql_error(error, text))
         })
@@ -246,6 +271,17 @@ impl Binder<'_> {
         schema: &DFSchema,
         params: &[Option<SqlType>],
     ) -> Result<Expr> {
+        self.collated_expr(expr, schema, params).map(|(expr, _)| expr)
+    }
+
+    /// Binds as [`Binder::expr_with`] does, and tells the collation of the value.
+    pub fn collated_expr(
+        &self,
+        expr: &ast::Expr,
+        schema: &DFSchema,
+        params: &[Option<SqlType>],
+    ) -> Result<(Expr, Option<Arc<Collation>>)> {
+        let find = |name: &[String]| self.collation(name);
         let mut expr = expr.clone();
         with_stack(|| {
             let context = self.context(None);
@@ -256,7 +292,9 @@ impl Binder<'_> {
             let zone = &self.session.time_zone;
             planner
                 .sql_to_expr(expr, schema, &mut PlannerContext::new())
-                .and_then(|expr| semantics::analyze_expr(expr, schema, params, self.df, zone))
+                .and_then(|expr| {
+                    semantics::analyze_expr(expr, schema, params, self.df, zone, &find)
+                })
                 .map_err(|error| sql_error(error, ""))
         })
     }
@@ -303,6 +341,12 @@ impl Binder<'_> {
             [.., schema, own] => within(schema, own),
             [] => None,
         }
+    }
+
+    /// The collation that a name stands for. Errors: 42704, 3F000.
+    pub fn collation(&self, name: &[String]) -> Result<Arc<Collation>> {
+        let path: Vec<String> = self.search_path().map(str::to_owned).collect();
+        self.catalog.collation(name, &path)
     }
 
     fn find_relation(&self, name: &TableReference) -> Result<Option<(&Relation, &str)>> {
@@ -742,6 +786,9 @@ impl ContextProvider for Context<'_> {
         let name = own_name(name);
         if name == dialect::ROW {
             return Some(row_sets::function());
+        }
+        if name == collated::MARKER {
+            return Some(collated::function());
         }
         if let Some(domain) = domains::domain_of(name) {
             let own = self.binder.catalog.type_numbered(domain)?;

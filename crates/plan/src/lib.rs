@@ -52,7 +52,6 @@ pub mod semantics;
 mod semi_joins;
 mod series;
 mod session_zone;
-mod set_operations;
 pub mod setup;
 mod single_table;
 pub mod sizes;

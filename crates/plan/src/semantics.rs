@@ -2,12 +2,12 @@
 //!
 //! Between planner and optimizer a plan passes through, in this order:
 //! 0. `crate::levels` and `crate::recursion` refuse plans without a meaning; `crate::row_sets`
-//!    compares rows with rows of subqueries field by field, `crate::set_operations` counts copies.
+//!    compares rows with rows of subqueries field by field, `halcyon_unnest::set_operations` counts copies.
 //! 1. `literals`: integer constants are INTEGER if they fit, then BIGINT, then NUMERIC.
 //! 2. `outer_references`: columns of outer queries get the types that they have after pass 1.
 //! 3. `operators`: constants in quotes take the type of the operand beside them; division of
 //!    decimals, arithmetic of dates, concatenation; types of parameters.
-//! 4. DataFusion's type coercion.
+//! 4. DataFusion's type coercion; then `halcyon_collated` puts keys where texts are ordered by other collations than C.
 //! 5. `casts`: conversions that Arrow does differently become functions of ours; `crate::session_zone` puts the
 //!    session's time zone in where moments are taken apart or moved.
 //! 6. [`with_checked_arithmetic`]: `+ - * /` and unary minus become functions that refuse overflow
@@ -59,10 +59,11 @@ use crate::levels::aggregates_are_own;
 use crate::recursion::{marked, recursion_is_well_formed};
 use crate::row_sets::with_fields_compared;
 use crate::session_zone;
-use crate::set_operations::{with_copies_counted, with_flat_unions};
 use crate::sizes;
 use crate::table_functions;
 use crate::{concatenation, corrected, documents, intervals, like, nested};
+use halcyon_collated::{self as collated, Collations, Find};
+use halcyon_collations::Collation;
 use halcyon_functions as by_value;
 use halcyon_sql::coerce;
 use halcyon_sql::coerce::nested::is_nested;
@@ -74,6 +75,7 @@ use halcyon_sql::type_names::{UNCONSTRAINED, cast_type};
 use halcyon_sql::types::{Element, OID_ALIAS_KEY, SqlType, TYPE_KEY};
 use halcyon_sql::values::{shown_type, sql_type_of, sql_type_of_arrow, to_scalar};
 use halcyon_sql::zoned;
+use halcyon_unnest::set_operations::{with_copies_counted, with_flat_unions};
 use halcyon_unnest::{has_subquery, unnest};
 use halcyon_value::pattern::moment;
 
@@ -182,19 +184,21 @@ pub fn cuts_no_text(plan: &LogicalPlan) -> Result<()> {
     .map(|_| ())
 }
 
-/// Passes 0 to 7, including the types of the parameters.
+/// Passes 0 to 7, including the types of the parameters and the collations of the columns.
 pub fn analyze(
     plan: LogicalPlan,
     given: &[Option<SqlType>],
     df: &DataFusion,
     zone: &str,
-) -> Result<(LogicalPlan, Vec<SqlType>)> {
+    find: Find<'_>,
+) -> Result<(LogicalPlan, Vec<SqlType>, Collations)> {
     let (plan, types) = meaning(plan, given, df)?;
+    let collated::Settled { plan, columns, .. } = collated::settle(plan, find)?;
     let plan = rewrite_expressions(casts(plan, zone)?, finished)?;
     let plan = unnest(plan)?;
     sizes::check_plan(&plan)?;
     plan.check_invariants(InvariantLevel::Executable)?;
-    Ok((plan, types))
+    Ok((plan, types, columns))
 }
 
 /// Runs DataFusion's optimizer, then makes arithmetic plain again.
@@ -219,12 +223,14 @@ pub fn analyze_expr(
     params: &[Option<SqlType>],
     df: &DataFusion,
     zone: &str,
-) -> Result<Expr> {
+    find: Find<'_>,
+) -> Result<(Expr, Option<Arc<Collation>>)> {
     let expr = expr.transform_up(|e| Ok(narrow(e))).data()?;
     let mut types = Parameters::new(params);
     let expr = expr.transform_up(|e| operator(e, schema, &mut types)).data()?;
     let expr = expr.transform_up(|e| types.settle_expr(e)).data()?;
     let expr = expr.rewrite(&mut TypeCoercionRewriter::new(schema)).data()?;
+    let (expr, collation) = collated::settle_expr(expr, schema, find)?;
     let expr = expr.transform_up(|e| cast(e, schema, zone)).data()?;
     let expr = expr.transform_up(|e| finished(e, schema)).data()?;
     let context = SimplifyContext::builder()
@@ -232,7 +238,7 @@ pub fn analyze_expr(
         .with_config_options(Arc::clone(df.options()))
         .build();
     let expr = ExprSimplifier::new(context).simplify(expr)?;
-    expr.transform_up(|e| Ok(unguarded(e))).data()
+    Ok((expr.transform_up(|e| Ok(unguarded(e))).data()?, collation))
 }
 
 /// Applies `rewrite`, which keeps types, to every expression of every node, innermost first.

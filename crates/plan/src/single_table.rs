@@ -42,6 +42,9 @@ pub(crate) fn meaning(
     given: &[Option<SqlType>],
     zone: &str,
 ) -> Option<(LogicalPlan, Vec<SqlType>)> {
+    if halcyon_collated::involves(plan).ok()? {
+        return None;
+    }
     let mut passes = Passes { types: Parameters::new(given), zone };
     passes.types.find_arrays(plan).ok()?;
     let plan = passes.node(plan, false)?;

@@ -33,6 +33,10 @@ use crate::{many_rows, windows};
 /// Begins the tail that makes a repeated name unique. No identifier can be typed with it.
 const TAIL: char = '\u{1}';
 
+/// The name of the function that stands for COLLATE: of a text and the collation's name, whose parts are separated
+/// by `\u{1f}`.
+pub const COLLATE: &str = "collate\u{1}";
+
 /// The function that stands for a row that is compared with rows of a subquery.
 pub const ROW: &str = "row\u{1}";
 
@@ -798,7 +802,7 @@ fn operator(expr: &mut Expr) -> Result<()> {
         Expr::Array(array) if array.elem.iter().any(has_column) => call("make_array", array.elem),
         // Of casts there are only those to `jsonpath`.
         Expr::Cast { expr, .. } => call("jsonpath", vec![*expr]),
-        Expr::Collate { expr, collation } => collate(*expr, &collation)?,
+        Expr::Collate { expr, collation } => collate(*expr, &collation),
         Expr::InList { expr, list, negated } => in_list(*expr, list, negated)?,
         Expr::InSubquery { expr, subquery, negated } => match row_of(&expr) {
             Some(row) => {
@@ -1257,16 +1261,11 @@ fn escaped(pattern: Box<Expr>, escape: Option<ast::ValueWithSpan>) -> Box<Expr> 
     }
 }
 
-fn collate(expr: Expr, collation: &ObjectName) -> Result<Expr> {
-    let name = collation.0.last().and_then(ObjectNamePart::as_ident).map(|i| i.value.clone());
-    match name.as_deref() {
-        Some("C" | "POSIX" | "default" | "ucs_basic" | "c" | "posix") => Ok(expr),
-        _ => Err(SqlError::new(
-            SqlState::UNDEFINED_OBJECT,
-            format!("collation \"{collation}\" does not exist"),
-        )
-        .hint("Strings are ordered by code point; use COLLATE \"C\".")),
-    }
+/// An expression under COLLATE: a call of [`COLLATE`].
+fn collate(expr: Expr, collation: &ObjectName) -> Expr {
+    let parts = collation.0.iter().filter_map(ObjectNamePart::as_ident);
+    let name: Vec<String> = parts.map(fold).collect();
+    call(COLLATE, vec![expr, string(&name.join("\u{1f}"))])
 }
 
 /// The fields of `(a, b)` or `ROW(a, b)`.

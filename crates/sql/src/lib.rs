@@ -16,7 +16,6 @@ pub mod dialect;
 pub mod documents;
 pub mod enums;
 pub mod error;
-pub mod extensions;
 pub mod function_tables;
 mod groupings;
 mod hypothetical;

@@ -2,6 +2,7 @@
 //!
 //! - `a IS DISTINCT FROM b AND c` is `(a IS DISTINCT FROM b) AND c`.
 //! - `-2 ^ 2` is `(-2) ^ 2`.
+//! - COLLATE stands behind casts and COLLATE, too.
 //! - `a IN ((SELECT …), b)` has a list and not a subquery.
 //! - `(VALUES (1))` is a subquery and no call of a function.
 //! - `a JOIN b JOIN c ON … ON …` is `a JOIN (b JOIN c ON …) ON …`: see [`with_parentheses`].
@@ -69,10 +70,18 @@ impl Dialect for Postgresql {
         expr: &Expr,
         precedence: u8,
     ) -> Option<Result<Expr, ParserError>> {
-        use Keyword::{DISTINCT, FROM, IS, NOT};
+        use Keyword::{COLLATE, DISTINCT, FROM, IS, NOT};
         go_on();
         if let Some(list) = list_of_subqueries(parser, expr) {
             return Some(Ok(list));
+        }
+        if parser.parse_keyword(COLLATE) {
+            if is_long_chain(expr) {
+                stop_for_depth();
+            }
+            let name = parser.parse_object_name(false);
+            let expr = Box::new(expr.clone());
+            return Some(name.map(|collation| Expr::Collate { expr, collation }));
         }
         let not = parser.parse_keywords(&[IS, NOT, DISTINCT, FROM]);
         if !not && !parser.parse_keywords(&[IS, DISTINCT, FROM]) {
@@ -193,6 +202,7 @@ fn is_long_chain(mut expr: &Expr) -> bool {
             Expr::IsDistinctFrom(left, _)
             | Expr::IsNotDistinctFrom(left, _)
             | Expr::BinaryOp { left, .. }
+            | Expr::Collate { expr: left, .. }
             | Expr::IsNull(left)
             | Expr::IsNotNull(left)
             | Expr::IsTrue(left)

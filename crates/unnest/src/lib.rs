@@ -37,6 +37,7 @@ mod optional;
 mod outer;
 mod prepared;
 mod rows;
+pub mod set_operations;
 
 use std::sync::Arc;
 

@@ -6,8 +6,8 @@ use crate::workspace::{Package, Workspace};
 /// The layers, lowest first. A crate may name those to its left.
 #[rustfmt::skip]
 const ORDER: &[&str] = &[
-    "base", "value", "json", "machine", "task", "tree", "store", "txn", "view", "delta", "workload",
-    "quick", "sql", "names", "functions", "aggregates", "unnest", "views", "catalog", "plan", "derived", "operators", "exec", "copy", "ddl", "pgcatalog", "prepare",
+    "base", "value", "json", "collations", "machine", "task", "tree", "store", "txn", "view", "delta", "workload",
+    "quick", "sql", "names", "functions", "collated", "aggregates", "unnest", "views", "catalog", "plan", "derived", "operators", "exec", "copy", "ddl", "pgcatalog", "prepare",
     "halcyon", "server", "cell", "tpch", "graphs", "lab", "cli",
 ];
 

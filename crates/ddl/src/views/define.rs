@@ -15,6 +15,7 @@ use halcyon_view::program::Program;
 use halcyon_views::{MaintainedView, ViewBudget, ViewColumn, ViewError, ViewInput, ViewProgram};
 
 use halcyon_catalog::{Catalog, Index, Relation, Table};
+use halcyon_collations::Collation;
 use halcyon_exec::view_errors::view_error;
 use halcyon_plan::bind::{Binder, result_columns};
 use halcyon_sql::error::{Result, SqlError, SqlState};
@@ -32,6 +33,8 @@ pub(crate) struct Definition {
     pub certificate: Certificate,
     /// What runs it.
     pub executor: Executor,
+    /// Collations of its columns.
+    pub collations: Vec<Option<Collation>>,
     inputs: Vec<ViewInput>,
     outputs: Vec<ViewColumn>,
 }
@@ -46,8 +49,9 @@ pub(crate) fn define(
     text: &str,
     cancel: &CancelToken,
 ) -> Result<Definition> {
-    let plan = binder.view_query(query, text)?;
-    of_plan(binder.catalog, &plan, cancel)
+    let settled = binder.view_query(query, text)?;
+    let collations = settled.columns.iter().map(|own| own.as_deref().cloned()).collect();
+    Ok(Definition { collations, ..of_plan(binder.catalog, &settled.plan, cancel)? })
 }
 
 fn of_plan(catalog: &Arc<Catalog>, plan: &LogicalPlan, cancel: &CancelToken) -> Result<Definition> {
@@ -87,7 +91,8 @@ fn of_plan(catalog: &Arc<Catalog>, plan: &LogicalPlan, cancel: &CancelToken) -> 
         });
     }
     let (certificate, executor) = (compiled.certificate, Executor::default());
-    Ok(Definition { columns, program, certificate, executor, inputs, outputs })
+    let collations = Vec::new();
+    Ok(Definition { columns, collations, program, certificate, executor, inputs, outputs })
 }
 
 /// 0A000, with the construct named.

@@ -20,7 +20,7 @@ use halcyon_txn::{LockHandle, Mode, Transaction, WaitLimits};
 use crate::dml::{Cell, Convert, QuerySource, Target, WriteContext};
 use crate::point::Scratch;
 use halcyon_catalog::Table;
-use halcyon_plan::bind::{Binder, result_columns};
+use halcyon_plan::bind::Binder;
 use halcyon_plan::env::{Env, Locks, Roots};
 use halcyon_plan::lock_errors;
 use halcyon_sql::coerce::{Arena, TimeZone};
@@ -327,9 +327,9 @@ pub struct Source {
 impl Source {
     /// Binds the query of CREATE TABLE AS.
     pub fn bind(binder: &Binder<'_>, query: &ast::Query) -> Result<Source> {
-        let plan = binder.query(query)?;
-        let columns = result_columns(&plan);
-        Ok(Source { source: QuerySource::new(plan, binder)?, columns })
+        let bound = binder.query_with(query.clone(), None, &[], "")?;
+        let columns = bound.columns().into();
+        Ok(Source { source: QuerySource::new(bound.plan, binder)?, columns })
     }
 
     /// Columns of the query.

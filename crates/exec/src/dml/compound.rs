@@ -30,7 +30,7 @@ use crate::upkeep::FedViews;
 use halcyon_catalog::session_vars::SessionVars;
 use halcyon_catalog::temporary::table_of_rows;
 use halcyon_catalog::{Catalog, Column, Relation, SUPERUSER, Schema, Table};
-use halcyon_plan::bind::{Binder, result_columns};
+use halcyon_plan::bind::Binder;
 use halcyon_plan::env::{Env, Locks, Roots};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::fold;
@@ -295,6 +295,7 @@ impl<'a> Binding<'a> {
             name: ROWS_SCHEMA.to_owned(),
             owner: SUPERUSER.to_owned(),
             relations: Default::default(),
+            collations: Default::default(),
             grants: Vec::new(),
             comment: None,
         };
@@ -376,7 +377,7 @@ impl<'a> Binding<'a> {
         let mode = if query.locks.is_empty() { Mode::Shared } else { Mode::Exclusive };
         let binder = self.within();
         let bound = binder.query_with(query, None, &self.params, self.text)?;
-        let columns = result_columns(&bound.plan);
+        let columns: Arc<[ResultColumn]> = bound.columns().into();
         let source = QuerySource::new(bound.plan, &binder)?;
         for (at, found) in bound.params.iter().enumerate().filter(|(at, _)| asked.contains(at)) {
             self.params[at].get_or_insert(*found);
@@ -488,7 +489,7 @@ impl<'a> Binding<'a> {
                     SqlError::unsupported(what).hint("Name the columns behind the query's name.")
                 );
             }
-            made.push(Column::new(name, ty));
+            made.push(Column::of_result(name, ty, &column.field));
         }
         let number = self.parts.len() as u32;
         let table = table_of_rows(number, ROWS_SCHEMA, &name, &self.session.user, made);

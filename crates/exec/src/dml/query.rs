@@ -13,7 +13,7 @@ use crate::analytic::{AnalyticalPlan, BatchStream};
 use crate::executor::Executor;
 use crate::point::{PointPlan, Scratch};
 use halcyon_catalog::Table;
-use halcyon_plan::bind::{Binder, result_columns};
+use halcyon_plan::bind::Binder;
 use halcyon_plan::env::{Env, Need, Roots};
 use halcyon_sql::error::{Result, SqlError};
 use halcyon_sql::rows::{ResultColumn, RowSet, RowSink};
@@ -160,7 +160,7 @@ pub(super) fn bind(
     let bound = scope.binder.query_with(query, with_row_ids, &scope.params, scope.text)?;
     scope.learn(asked.into_iter().map(|at| (at, bound.params[at])));
     scope.shareable &= bound.shareable;
-    let columns = result_columns(&bound.plan);
+    let columns: Arc<[ResultColumn]> = bound.columns().into();
     let source = QuerySource::new(bound.plan.clone(), &scope.binder)?;
     assert!(scope.tables.is_empty(), "the query's tables come first");
     scope.tables = source.tables().to_vec();

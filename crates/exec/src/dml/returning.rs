@@ -13,6 +13,7 @@ use super::Scope;
 use crate::point::{row_id, short};
 use halcyon_base::{RowId, TxnId};
 use halcyon_catalog::{Privilege, Table};
+use halcyon_collated::with_collation;
 use halcyon_functions::system_columns::{self, Origin, Version, queries};
 use halcyon_plan::bind::Binder;
 use halcyon_plan::env::Env;
@@ -215,9 +216,10 @@ pub(super) fn bind(
             returning.reads_written = true;
         }
         let schema = &schema;
-        let bound = binder.expr_with(expr, schema, &scope.params)?;
+        let (bound, collation) = binder.collated_expr(expr, schema, &scope.params)?;
         scope.learn_from(&bound);
         let (_, field) = bound.to_field(schema).map_err(|error| sql_error(error, ""))?;
+        let field = with_collation(&field, collation.as_deref());
         let bound = in_place(bound, schema, &made)?;
         let program = Program::compile(&bound, schema)?;
         let slot = program.as_slot();

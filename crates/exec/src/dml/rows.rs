@@ -103,7 +103,7 @@ fn bind_long(scope: &mut Scope<'_>, rows: &Rows<'_>) -> Result<BoundRows> {
         binder.catalog.require_on_table(&binder.session.user, rows.table, Privilege::Select)?;
     }
     let extra = 1 + rows.values.len()..columns.len();
-    let others = extra_fields(&plan, extra.clone());
+    let others = extra_fields(&plan, &columns, extra.clone());
     Ok(BoundRows { source, columns, others, extra })
 }
 
@@ -194,12 +194,14 @@ fn reads(table: &Table, alias: &str, query: &LogicalPlan) -> bool {
 /// Name and field of some columns of a plan, for expressions over its rows.
 fn extra_fields(
     plan: &LogicalPlan,
-    columns: std::ops::Range<usize>,
+    columns: &[ResultColumn],
+    extra: std::ops::Range<usize>,
 ) -> Vec<(TableReference, FieldRef)> {
-    let field = |at| {
-        let (qualifier, field) = plan.schema().qualified_field(at);
+    let field = |at: usize| {
+        let (qualifier, _) = plan.schema().qualified_field(at);
         let qualifier = qualifier.cloned().unwrap_or_else(|| TableReference::bare("?"));
-        (qualifier, field.clone())
+        let name = plan.schema().field(at).name();
+        (qualifier, Arc::new(columns[at].field.as_ref().clone().with_name(name)))
     };
-    columns.map(field).collect()
+    extra.map(field).collect()
 }

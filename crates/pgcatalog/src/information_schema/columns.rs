@@ -29,9 +29,9 @@ system_tables! {
         character_set_catalog: Option<Name> = None,
         character_set_schema: Option<Name> = None,
         character_set_name: Option<Name> = None,
-        collation_catalog: Option<Name> = None,
-        collation_schema: Option<Name> = None,
-        collation_name: Option<Name> = None,
+        collation_catalog: Option<Name>,
+        collation_schema: Option<Name>,
+        collation_name: Option<Name>,
         domain_catalog: Option<Name>,
         domain_schema: Option<Name>,
         domain_name: Option<Name>,
@@ -208,6 +208,7 @@ fn column_row(
     let domain = own.map(|own| (own.schema.clone(), own.name.clone()));
     let generated = column.and_then(|(_, column)| column.generated.as_ref());
     let not_null = is_filled || column.is_some_and(|(_, column)| column.not_null);
+    let collation = column.and_then(|(_, column)| column.collation.as_ref());
     row!(rows; ColumnsRow {
         table_catalog: database,
         table_schema: &object.schema,
@@ -223,6 +224,9 @@ fn column_row(
         numeric_precision_radix: told.radix,
         numeric_scale: told.scale,
         datetime_precision: told.time,
+        collation_catalog: collation.map(|_| database.clone()),
+        collation_schema: collation.map(|own| own.schema.clone()),
+        collation_name: collation.map(|own| own.name.clone()),
         domain_catalog: domain.is_some().then(|| database.clone()),
         domain_schema: domain.as_ref().map(|(schema, _)| schema.clone()),
         domain_name: domain.map(|(_, name)| name),

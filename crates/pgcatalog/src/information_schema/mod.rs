@@ -2,6 +2,7 @@
 //!
 //! As in PostgreSQL, relations that the asking role has no right on are left out.
 
+mod collations;
 mod columns;
 mod constraints;
 mod domains;
@@ -15,9 +16,10 @@ mod visible;
 use super::table::Def;
 
 /// The views by topic.
-pub(crate) fn tables() -> [&'static [Def]; 6] {
+pub(crate) fn tables() -> [&'static [Def]; 7] {
     [
         relations::TABLES,
+        collations::TABLES,
         columns::TABLES,
         constraints::TABLES,
         domains::TABLES,

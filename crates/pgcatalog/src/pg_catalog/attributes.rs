@@ -59,15 +59,19 @@ fn attribute(context: &Context, rows: &mut Vec<AttributeRow>) {
         match &object.what {
             What::Table(table) => {
                 for (at, column) in table.columns.iter().enumerate() {
-                    Attribute::of_column(object.oid, at, column).push(context, rows);
+                    let collation = column.collation.as_ref();
+                    let collation = collation.map(|own| context.catalog.collation_oid(own));
+                    let attribute = Attribute::of_column(object.oid, at, column);
+                    Attribute { collation, ..attribute }.push(context, rows);
                 }
             }
             What::Index(table, index) => {
                 for (at, key) in describe::index_columns(table, index).iter().enumerate() {
                     let modifier = key.ty.modifier();
                     let (name, ty) = (&key.name, key.ty.oid());
+                    let collation = key.collation.map(|own| context.catalog.collation_oid(own));
                     let attribute = Attribute::new(object.oid, at, name, ty);
-                    Attribute { modifier, ..attribute }.push(context, rows);
+                    Attribute { modifier, collation, ..attribute }.push(context, rows);
                 }
             }
             What::View(view) => {
@@ -103,6 +107,8 @@ struct Attribute<'a> {
     default: bool,
     identity: &'static str,
     generated: &'static str,
+    /// The collation's object id, if it is not that of the type.
+    collation: Option<u32>,
 }
 
 impl<'a> Attribute<'a> {
@@ -118,6 +124,7 @@ impl<'a> Attribute<'a> {
             default: false,
             identity: "",
             generated: "",
+            collation: None,
         }
     }
 
@@ -152,11 +159,14 @@ impl<'a> Attribute<'a> {
             (-1, _) => "x",
             _ => "p",
         };
-        let collation = match self.ty {
-            25 | 1042 | 1043 => 100,
+        let of_type = user_types::by_oid(&context.catalog, self.ty)
+            .and_then(|found| found.own.domain())
+            .map_or(self.ty, |domain| domain.base.oid());
+        let collation = self.collation.unwrap_or(match of_type {
+            25 | 1042 | 1043 | 1009 | 1014 | 1015 => 100,
             19 => 950,
             _ => 0,
-        };
+        });
         row!(rows; AttributeRow {
             attrelid: self.relation,
             attname: self.name.to_owned(),

@@ -106,11 +106,14 @@ fn index(context: &Context, rows: &mut Vec<IndexRow>) {
         let What::Index(table, index) = &object.what else { continue };
         let primary = index.constraint == Some(halcyon_catalog::IndexConstraint::PrimaryKey);
         let key = describe::index_keys(table, index);
-        let types = || key.iter().map(|key| key.ty.oid());
         let columns = describe::index_columns(table, index);
         let keys: Vec<i64> = columns.iter().map(|key| key.number).collect();
-        let collations: Vec<i64> =
-            types().map(|ty| if matches!(ty, 25 | 1042 | 1043) { 100 } else { 0 }).collect();
+        let collation = |key: &describe::IndexKey<'_>| match key.collation {
+            Some(own) => i64::from(context.catalog.collation_oid(own)),
+            None if matches!(key.ty.oid(), 25 | 1042 | 1043) => 100,
+            None => 0,
+        };
+        let collations: Vec<i64> = key.iter().map(collation).collect();
         let class = |key: &describe::IndexKey<'_>| {
             key.class.and_then(named_class).unwrap_or_else(|| operator_class(key.ty))
         };

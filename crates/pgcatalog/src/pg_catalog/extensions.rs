@@ -4,7 +4,7 @@ use crate::Context;
 use crate::objects;
 use crate::view::{Name, Oid, OidArray, Text, Texts, row, system_tables};
 use halcyon_catalog::SUPERUSER;
-use halcyon_sql::extensions::EXTENSIONS;
+use halcyon_catalog::extensions::EXTENSIONS;
 
 system_tables! {
     pg_extension: ExtensionRow from installed {

@@ -2,6 +2,7 @@
 
 mod activity;
 mod attributes;
+mod collations;
 mod constraints;
 mod descriptions;
 // Lists of columns, several to a line.
@@ -19,10 +20,11 @@ use super::table::Def;
 pub(crate) use constraints::unique_index;
 
 /// The tables by topic.
-pub(crate) fn tables() -> [&'static [Def]; 10] {
+pub(crate) fn tables() -> [&'static [Def]; 11] {
     [
         relations::TABLES,
         attributes::TABLES,
+        collations::TABLES,
         constraints::TABLES,
         descriptions::TABLES,
         roles::TABLES,

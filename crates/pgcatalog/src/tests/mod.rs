@@ -283,6 +283,7 @@ fn rows_are_made_of_named_columns() {
     assert_eq!(with("Cell::"), BTreeSet::from(["table.rs", "view.rs"]));
     assert_eq!(with("Def {"), BTreeSet::from(["table.rs", "view.rs"]));
     let declared = BTreeSet::from([
+        "information_schema/collations.rs",
         "information_schema/columns.rs",
         "information_schema/constraints.rs",
         "information_schema/domains.rs",
@@ -290,6 +291,7 @@ fn rows_are_made_of_named_columns() {
         "information_schema/rights.rs",
         "pg_catalog/activity.rs",
         "pg_catalog/attributes.rs",
+        "pg_catalog/collations.rs",
         "pg_catalog/constraints.rs",
         "pg_catalog/descriptions.rs",
         "pg_catalog/extensions.rs",

@@ -311,6 +311,7 @@ fn catalog() -> Catalog {
         name: "shop".to_owned(),
         owner: "halcyon".to_owned(),
         relations: BTreeMap::new(),
+        collations: BTreeMap::new(),
         grants: Vec::new(),
         comment: Some("where things are sold".to_owned()),
     };

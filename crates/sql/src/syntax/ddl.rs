@@ -9,6 +9,7 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::Token;
 
+use super::collation::CollationStatement;
 use super::comment::CommentOn;
 use super::identity::AlterIdentities;
 use super::materialized::CreateMaterializedView;
@@ -82,6 +83,8 @@ pub enum DdlStatement {
     Comment(CommentOn),
     /// About an enumeration or a domain.
     Type(Box<TypeStatement>),
+    /// About a collation.
+    Collation(Box<CollationStatement>),
     /// RENAME TO, OWNER TO, SET SCHEMA of any kind of relation.
     Move {
         /// What the statement says the relation is.
@@ -155,6 +158,7 @@ impl DdlStatement {
             DdlStatement::AlterSequence { .. } => "ALTER SEQUENCE",
             DdlStatement::Comment(_) => "COMMENT",
             DdlStatement::Type(statement) => statement.tag(),
+            DdlStatement::Collation(statement) => statement.tag(),
             DdlStatement::Move { kind, .. } => match kind {
                 RelationKind::Table => "ALTER TABLE",
                 RelationKind::View => "ALTER VIEW",
@@ -438,6 +442,7 @@ impl fmt::Display for DdlStatement {
             }
             DdlStatement::Comment(comment) => comment.fmt(f),
             DdlStatement::Type(statement) => statement.fmt(f),
+            DdlStatement::Collation(statement) => statement.fmt(f),
             DdlStatement::Move { name, if_exists, to, .. } => {
                 write!(f, "{} {}{name} {to}", self.tag(), maybe(*if_exists, "IF EXISTS "))
             }
@@ -467,5 +472,11 @@ impl fmt::Display for CreateRole {
 impl From<TypeStatement> for DdlStatement {
     fn from(statement: TypeStatement) -> Self {
         DdlStatement::Type(Box::new(statement))
+    }
+}
+
+impl From<CollationStatement> for DdlStatement {
+    fn from(statement: CollationStatement) -> Self {
+        DdlStatement::Collation(Box::new(statement))
     }
 }

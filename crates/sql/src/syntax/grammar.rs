@@ -12,9 +12,9 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::reader::{Reader, is_at_end, is_word};
 use super::{
-    AlterIdentities, CommentOn, CopyOrders, CursorStatement, DdlStatement, DoBlock,
-    SessionStatement, Statement, TypeStatement, Upkeep, ViewStatement, comment, copy, cursor, ddl,
-    do_block, identity, materialized, session, types, upkeep, view,
+    AlterIdentities, CollationStatement, CommentOn, CopyOrders, CursorStatement, DdlStatement,
+    DoBlock, SessionStatement, Statement, TypeStatement, Upkeep, ViewStatement, collation, comment,
+    copy, cursor, ddl, do_block, identity, materialized, session, types, upkeep, view,
 };
 use crate::error::Result;
 
@@ -81,6 +81,8 @@ pub(crate) const PRODUCTIONS: &[Production] = &[
     Production { begins: "ALTER DOMAIN", read: |r| types::alter_domain(r).map(of_type) },
     Production { begins: "DROP TYPE", read: |r| types::drop_types(r, false).map(of_type) },
     Production { begins: "DROP DOMAIN", read: |r| types::drop_types(r, true).map(of_type) },
+    Production { begins: "CREATE COLLATION", read: |r| collation::create(r).map(of_collation) },
+    Production { begins: "DROP COLLATION", read: |r| collation::drop(r).map(of_collation) },
     Production { begins: "CREATE SEQUENCE", read: |r| ddl::create_sequence(r).map(Into::into) },
     Production {
         begins: "ALTER TABLE … ADD GENERATED",
@@ -269,6 +271,10 @@ fn prepare(reader: &mut Reader<'_>) -> Result<SessionStatement> {
 }
 
 fn of_type(statement: TypeStatement) -> Statement {
+    DdlStatement::from(statement).into()
+}
+
+fn of_collation(statement: CollationStatement) -> Statement {
     DdlStatement::from(statement).into()
 }
 

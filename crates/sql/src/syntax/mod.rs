@@ -11,6 +11,7 @@
 //! settings. It needs the SQL parser, [`crate::error`] and the dialect of `postgresql`.
 
 mod balance;
+mod collation;
 mod comment;
 mod copy;
 mod cursor;
@@ -40,6 +41,7 @@ use std::fmt;
 use datafusion::sql::sqlparser::ast;
 
 pub(crate) use balance::joined as balanced_chain;
+pub use collation::CollationStatement;
 pub use comment::{CommentOn, Commented};
 pub use cursor::{CursorStatement, DeclareCursor, Step};
 pub use ddl::{CreateRole, DdlStatement, RelationKind, RoleKind};
@@ -56,7 +58,7 @@ pub use sequence_options::SequenceOptions;
 pub use session::{Discarded, SessionStatement, SystemChange};
 pub(crate) use spellings::INFERENCE;
 pub use spellings::{
-    MERGE_DEFAULTS, MERGE_NOTHING, Overriding, SYMMETRIC, is_by_bytes, is_mark_of_unique,
+    MERGE_DEFAULTS, MERGE_NOTHING, Overriding, SYMMETRIC, TYPE_COLLATION, is_mark_of_unique,
     is_unique_with_null,
 };
 pub use types::{Side as LabelSide, TypeChange, TypeStatement};

@@ -8,12 +8,12 @@
 use datafusion::sql::sqlparser::ast::{ColumnDef, ColumnOption, Insert};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan, Tokenizer, Whitespace};
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Whitespace};
 
 use super::identity_order;
 use super::limits;
 use super::words::is_word;
-use crate::identifier::{fold, last};
+use crate::identifier::last;
 
 /// The tokens of a statement in spellings that the SQL parser knows.
 ///
@@ -33,7 +33,7 @@ use crate::identifier::{fold, last};
 /// - `ON CONFLICT (lower(a)) WHERE b` is `ON CONFLICT ("…")` with all of it in one name: see
 ///   [`crate::inference::Inference`].
 /// - The options of an identity come in the order in which the SQL parser knows them.
-/// - `ALTER TABLE … COLLATE "C"`, or another collation by bytes, says what holds anyway.
+/// - `ALTER a TYPE text COLLATE "x"` is two changes: see [`TYPE_COLLATION`].
 /// - `TABLESPACE pg_default` names the only one.
 /// - `(t).*` is `t.*`.
 /// - The options of CREATE EXTENSION have WITH before them.
@@ -219,7 +219,10 @@ pub(super) fn known_to_the_parser(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSp
                 }
             }
             Keyword::COLLATE if is(&tokens, 0, "ALTER") && is(&tokens, 1, "TABLE") => {
-                silent.extend(at..by_bytes(&tokens, &words, at));
+                if let Some((alter, text, count)) = type_collation(&tokens, &words, at) {
+                    edits.push((words[alter], words[alter], text));
+                    silent.extend(at..at + count);
+                }
             }
             // Of a column; the SQL parser reads what stands before a list of columns.
             Keyword::UNIQUE
@@ -445,18 +448,34 @@ fn is_added(tokens: &[TokenWithSpan], words: &[usize], at: usize) -> bool {
     is(3, "GENERATED") && is(4, "ADD") || is(4, "GENERATED") && is(5, "ADD")
 }
 
-/// Where the collation behind the word COLLATE at `words[at]` ends, if texts are ordered by it; else `at`.
-fn by_bytes(tokens: &[TokenWithSpan], words: &[usize], at: usize) -> usize {
+/// The schema of a type that stands for the collation of the type that the next ALTER … TYPE gives a column.
+pub const TYPE_COLLATION: &str = "\u{1}collation";
+
+/// Where ALTER … TYPE …, whose COLLATE is at `words[at]`, begins, the same with [`TYPE_COLLATION`] before it, and how
+/// many words COLLATE and the name are; `None`: it is another COLLATE.
+fn type_collation(
+    tokens: &[TokenWithSpan],
+    words: &[usize],
+    at: usize,
+) -> Option<(usize, String, usize)> {
     let token = |at: usize| words.get(at).map(|at| &tokens[*at].token);
-    let has_schema = token(at + 1).is_some_and(|token| is_word(token, "PG_CATALOG"))
-        && token(at + 2) == Some(&Token::Period);
-    let name = at + if has_schema { 3 } else { 1 };
-    match token(name) {
-        Some(Token::Word(word)) if is_by_bytes(&fold(&word.clone().into_ident(Span::empty()))) => {
-            name + 1
+    let is = |at: usize, word: &str| token(at).is_some_and(|token| is_word(token, word));
+    let mut of_type = at.checked_sub(1)?;
+    while !is(of_type, "TYPE") {
+        if is(of_type, "USING") || is(of_type, "ADD") || is(of_type, "DEFAULT") {
+            return None;
         }
-        _ => at,
+        of_type = of_type.checked_sub(1)?;
     }
+    let of_name = of_type - if is(of_type - 1, "DATA") { 3 } else { 1 };
+    let alter = of_name - if is(of_name - 1, "COLUMN") { 2 } else { 1 };
+    let mut parts = vec![token(at + 1)?.to_string()];
+    while token(at + 2 * parts.len()) == Some(&Token::Period) {
+        parts.push(token(at + 2 * parts.len() + 1)?.to_string());
+    }
+    let (name, collation) = (token(of_name)?, parts.join("."));
+    let text = format!("ALTER {name} TYPE \"{TYPE_COLLATION}\".{collation}, ALTER");
+    is(alter, "ALTER").then_some((alter, text, 2 * parts.len()))
 }
 
 /// The character set of a column that stands for NULLS NOT DISTINCT of its UNIQUE.
@@ -471,11 +490,6 @@ pub fn is_unique_with_null(column: &ColumnDef) -> bool {
 pub fn is_mark_of_unique(option: &ColumnOption) -> bool {
     matches!(option, ColumnOption::CharacterSet(name)
         if last(name).is_ok_and(|name| name == NULLS_NOT_DISTINCT))
-}
-
-/// Whether texts are ordered by this collation: by their bytes.
-pub fn is_by_bytes(collation: &str) -> bool {
-    matches!(collation, "C" | "POSIX" | "default" | "ucs_basic")
 }
 
 /// Whether the word ONLY at `words[at]` stands before the name of a table in FROM.

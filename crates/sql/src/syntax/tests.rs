@@ -139,6 +139,15 @@ const READ: &[(&str, &str)] = &[
     ("ALTER DOMAIN d VALIDATE CONSTRAINT c", "ALTER DOMAIN d VALIDATE CONSTRAINT c"),
     ("ALTER DOMAIN d RENAME CONSTRAINT c TO e", "ALTER DOMAIN d RENAME CONSTRAINT c TO e"),
     ("ALTER DOMAIN d RENAME TO e", "ALTER DOMAIN d RENAME TO e"),
+    (
+        "create collation if not exists a.x from \"C\"",
+        "CREATE COLLATION IF NOT EXISTS a.x FROM \"C\"",
+    ),
+    (
+        "CREATE COLLATION x (provider = icu, locale = 'sv', deterministic = false)",
+        "CREATE COLLATION x (provider = 'icu', locale = 'sv', deterministic = 'false')",
+    ),
+    ("drop collation if exists a.x, y cascade", "DROP COLLATION IF EXISTS a.x, y CASCADE"),
     ("drop type if exists a.m, n cascade", "DROP TYPE IF EXISTS a.m, n CASCADE"),
     ("DROP DOMAIN d RESTRICT", "DROP DOMAIN d"),
     (
@@ -263,6 +272,8 @@ const REFUSED: &[(&str, u32, &str)] = &[
     ("CREATE DOMAIN d integer NOW", 25, "or near \"NOW\""),
     ("ALTER TYPE t ADD VALUE a", 24, "or near \"a\""),
     ("ALTER DOMAIN d FLY", 16, "or near \"FLY\""),
+    ("CREATE COLLATION x (locale, b)", 27, "or near \",\""),
+    ("DROP COLLATION x CASCADE y", 26, "or near \"y\""),
     ("DROP TYPE t CASCADE u", 21, "or near \"u\""),
     ("DROP DOMAIN d e", 15, "or near \"e\""),
     ("DO BEGIN END", 4, "or near \"BEGIN\""),

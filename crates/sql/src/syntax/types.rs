@@ -222,6 +222,12 @@ pub(super) fn alter_domain(reader: &mut Reader<'_>) -> Result<TypeStatement> {
 
 /// Behind DROP TYPE and DROP DOMAIN.
 pub(super) fn drop_types(reader: &mut Reader<'_>, domain: bool) -> Result<TypeStatement> {
+    let (if_exists, names, cascade) = dropped(reader)?;
+    Ok(TypeStatement::Drop { domain, if_exists, names, cascade })
+}
+
+/// Behind DROP and the kind of an object: IF EXISTS, names, CASCADE.
+pub(super) fn dropped(reader: &mut Reader<'_>) -> Result<(bool, Vec<ObjectName>, bool)> {
     let if_exists = reader.if_exists();
     let mut names = vec![reader.name()?];
     while reader.eats_token(&Token::Comma) {
@@ -229,7 +235,7 @@ pub(super) fn drop_types(reader: &mut Reader<'_>, domain: bool) -> Result<TypeSt
     }
     let cascade = reader.eats("CASCADE");
     let _ = !cascade && reader.eats("RESTRICT");
-    Ok(TypeStatement::Drop { domain, if_exists, names, cascade })
+    Ok((if_exists, names, cascade))
 }
 
 impl fmt::Display for TypeStatement {

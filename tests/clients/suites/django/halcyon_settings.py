@@ -25,7 +25,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.AutoField"
 USE_TZ = False
 TEST_RUNNER = "halcyon_runner.Runner"
 
-lacks = os.environ.get("HALCYON_LACKS", "collations").split()
+lacks = os.environ.get("HALCYON_LACKS", "").split()
 if "inet" in lacks:
     texts = {"GenericIPAddressField": "varchar(39)", "IPAddressField": "varchar(39)"}
     DatabaseWrapper.data_types = DatabaseWrapper.data_types | texts

@@ -106,6 +106,12 @@ impl Exprs {
         }
     }
 
+    /// Whether a value is that of a column with a collation: what has an order then goes the long way.
+    pub fn is_collated(&self, ir: &Ir) -> bool {
+        let columns = &self.table.columns;
+        matches!(ir, Ir::Slot(column, _) if columns[*column % columns.len()].collation.is_some())
+    }
+
     /// A parameter where a value of type `ty` is wanted; `None` if it is declared to be of another.
     pub fn parameter(&mut self, name: &str, ty: SqlType) -> Option<Ir> {
         let at = self.place(name)?;
@@ -143,6 +149,11 @@ impl Exprs {
                 let op = comparison(op)?;
                 let (left, right) = (self.operand(left)?, self.operand(right)?);
                 let [left, right] = <[Ir; 2]>::try_from(self.alike(vec![left, right])?).ok()?;
+                let collated = [&left, &right].map(|side| self.is_collated(side));
+                let is_equality = matches!(op, Compare::Eq | Compare::NotEq);
+                if collated != [false, false] && !(is_equality && collated != [true, true]) {
+                    return None;
+                }
                 Some(Ir::Compare { op, left: left.into(), right: right.into() })
             }
             Expr::IsNull(of) => self.is_null(of, false),
@@ -161,6 +172,9 @@ impl Exprs {
                 let of = self.column_operand(expr)?;
                 let (low, high) = (self.constant_operand(low)?, self.constant_operand(high)?);
                 let [of, low, high] = <[Ir; 3]>::try_from(self.alike(vec![of, low, high])?).ok()?;
+                if self.is_collated(&of) {
+                    return None;
+                }
                 let (left, right) = (Box::new(of.clone()), Box::new(of));
                 let above = Ir::Compare { op: Compare::GtEq, left, right: low.into() };
                 let below = Ir::Compare { op: Compare::LtEq, left: right, right: high.into() };

@@ -288,6 +288,16 @@ impl Bound {
         }
         let keys = request.order.iter().map(|by| key(&mut exprs, &items, by));
         let keys = keys.collect::<Option<Vec<Key>>>()?;
+        let is_collated = |key: &Key| match key.of {
+            KeyOf::Column(column) => exprs.table.columns[usize::from(column)].collation.is_some(),
+            KeyOf::Output(at) => match &items[at].value {
+                BoundValue::OfRow(ir) => exprs.is_collated(ir),
+                BoundValue::RowId | BoundValue::Aggregate(_) => false,
+            },
+        };
+        if keys.iter().any(is_collated) {
+            return None;
+        }
         // The long way computes values before it sorts by what is not in the list, and types them otherwise.
         let sorts_by_others = keys.iter().any(|key| matches!(key.of, KeyOf::Column(_)));
         let is_computed =

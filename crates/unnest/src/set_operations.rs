@@ -13,6 +13,13 @@ use datafusion::functions_window::row_number::row_number;
 use datafusion::logical_expr::{
     Expr, ExprFunctionExt, Join, JoinConstraint, LogicalPlan, Projection, Union, Window,
 };
+use halcyon_sql::diagnose::external;
+use halcyon_sql::error::SqlError;
+
+/// Errors: 57014 if the statement is to end.
+fn go_on() -> Result<()> {
+    SqlError::unless_interrupted().map_err(external)
+}
 
 /// Names of the number columns of both sides, which no statement has.
 const COPIES: [&str; 2] = ["left copy\u{1}", "right copy\u{1}"];
@@ -20,8 +27,8 @@ const COPIES: [&str; 2] = ["left copy\u{1}", "right copy\u{1}"];
 /// Makes set operations with ALL count copies. For a plan as DataFusion's planner made it: in such
 /// a plan, joins that take NULLs as equal are set operations, and those without ALL have no copies
 /// on their left side.
-pub(crate) fn with_copies_counted(plan: LogicalPlan) -> Result<LogicalPlan> {
-    plan.transform_up_with_subqueries(|node| match crate::interrupts::go_on().map(|()| node)? {
+pub fn with_copies_counted(plan: LogicalPlan) -> Result<LogicalPlan> {
+    plan.transform_up_with_subqueries(|node| match go_on().map(|()| node)? {
         LogicalPlan::Join(join)
             if matches!(join.join_type, JoinType::LeftSemi | JoinType::LeftAnti)
                 && join.null_equality == NullEquality::NullEqualsNull
@@ -38,7 +45,7 @@ pub(crate) fn with_copies_counted(plan: LogicalPlan) -> Result<LogicalPlan> {
 ///
 /// DataFusion has a rule for that, which does so level by level from within and gives each level's inputs new
 /// schemas: in a chain of `n` unions, `n²` times.
-pub(crate) fn with_flat_unions(plan: LogicalPlan) -> Result<LogicalPlan> {
+pub fn with_flat_unions(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.transform_down(|node| match node {
         LogicalPlan::Union(Union { inputs, schema })
             if inputs.iter().any(|input| inner_union(input, &schema).is_some()) =>
