@@ -56,13 +56,13 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use halcyon_catalog::Table;
+use halcyon_functions::like;
 use halcyon_plan::engine::DataFusion;
 use halcyon_plan::env::{Env, Need};
 use halcyon_plan::execution;
 use halcyon_plan::executions;
 use halcyon_plan::interrupts::under;
 use halcyon_plan::intervals;
-use halcyon_plan::like;
 use halcyon_plan::provider::{Snapshot, is_system_table, table_of, tables_of};
 use halcyon_plan::semantics;
 use halcyon_plan::setup::config;

@@ -10,7 +10,7 @@ use halcyon_json::{JsonError, Tree};
 use super::json::jsonb;
 use super::regex::{Options, compile};
 use super::{Arguments, Gives, Kind, Row, list, text};
-use halcyon_sql::error::Result;
+use halcyon_sql::error::{Result, SqlState};
 
 /// The document, the path, variables, and whether errors of what is not there give NULL.
 const PATH: &[Kind] = &[Kind::Jsonb, Kind::Text, Kind::Jsonb, Kind::Bool];
@@ -107,5 +107,9 @@ fn matches(pattern: &str, flags: &str, item: &str) -> halcyon_json::Result<bool>
     let compiled = Options::parse(&letters).and_then(|options| compile(pattern, options));
     let compiled =
         compiled.map_err(|error| JsonError::new(b"2201B", error.message().to_owned()))?;
-    Ok(compiled.is_match(item))
+    compiled.is_match(item).map_err(|error| match error.state() {
+        SqlState::QUERY_CANCELED => JsonError::new(b"57014", error.message().to_owned()),
+        SqlState::OUT_OF_MEMORY => JsonError::new(b"53200", error.message().to_owned()),
+        _ => JsonError::new(b"54000", error.message().to_owned()),
+    })
 }

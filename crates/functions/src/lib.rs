@@ -22,9 +22,11 @@ mod json;
 mod json_made;
 mod json_parts;
 mod json_path;
+pub mod like;
 mod network;
 mod parse_ident;
 mod pgcrypto;
+pub mod products;
 mod quote;
 mod regex;
 mod regexp_count;
@@ -32,6 +34,7 @@ mod regexp_match;
 mod regexp_replace;
 mod regexp_split;
 mod regexp_substr;
+mod search;
 pub mod system_columns;
 mod thresholds;
 mod to_hex;
@@ -50,6 +53,11 @@ use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::types::SqlType;
 
 use halcyon_sql::values::shown_type;
+
+/// Errors: 57014 if the statement that this thread plans or runs is to end, 53200 if it was refused memory.
+fn go_on() -> DfResult<()> {
+    SqlError::unless_interrupted().map_err(external)
+}
 
 /// The kind of values that an argument may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,9 +6,11 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use regex::{Regex, RegexBuilder};
+use regex::RegexBuilder;
+use regex_automata::util::syntax;
 
 use super::error;
+use super::search::{Expression, Source};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 
 /// Options of a regular expression.
@@ -72,7 +74,7 @@ impl Options {
     }
 }
 
-type Known = (String, Options, Arc<Regex>);
+type Known = (String, Options, Arc<Expression>);
 
 thread_local! {
     /// The expressions compiled last, the newest at the end.
@@ -83,7 +85,7 @@ thread_local! {
 const REMEMBERED: usize = 16;
 
 /// Compiles an expression, or finds the one that was compiled before. Errors: 2201B, 0A000.
-pub(super) fn compile(pattern: &str, options: Options) -> Result<Arc<Regex>> {
+pub(super) fn compile(pattern: &str, options: Options) -> Result<Arc<Expression>> {
     COMPILED.with_borrow_mut(|known| {
         let found = known.iter().find(|(text, with, _)| text == pattern && *with == options);
         if let Some((.., regex)) = found {
@@ -98,7 +100,7 @@ pub(super) fn compile(pattern: &str, options: Options) -> Result<Arc<Regex>> {
     })
 }
 
-fn build(pattern: &str, mut options: Options) -> Result<Regex> {
+fn build(pattern: &str, mut options: Options) -> Result<Expression> {
     let mut pattern = pattern;
     if let Some(rest) = pattern.strip_prefix("***=") {
         (pattern, options.literal) = (rest, true);
@@ -122,13 +124,19 @@ fn build(pattern: &str, mut options: Options) -> Result<Regex> {
         true => regex::escape(pattern),
         false => translated(pattern, options.stops_at_lines)?,
     };
-    RegexBuilder::new(&text)
+    let regex = RegexBuilder::new(&text)
         .case_insensitive(options.ignore_case)
         .dot_matches_new_line(!options.stops_at_lines)
         .multi_line(options.anchors_at_lines)
         .ignore_whitespace(options.expanded)
         .build()
-        .map_err(|error| not_compiled(&error))
+        .map_err(|error| not_compiled(&error))?;
+    let syntax = syntax::Config::new()
+        .case_insensitive(options.ignore_case)
+        .dot_matches_new_line(!options.stops_at_lines)
+        .multi_line(options.anchors_at_lines)
+        .ignore_whitespace(options.expanded);
+    Ok(Expression::new(regex, Source { text, syntax }))
 }
 
 fn not_compiled(why: &regex::Error) -> SqlError {
@@ -261,7 +269,7 @@ fn behind(text: &str, at: usize) -> usize {
 /// Matches from a byte on, each behind the one before. Empty ones are found everywhere, as PostgreSQL
 /// finds them. Errors: 57014, 53200 if the statement is to end.
 pub(super) struct Matches<'a> {
-    regex: Arc<Regex>,
+    regex: Arc<Expression>,
     text: &'a str,
     from: usize,
     /// Matches so far.
@@ -269,7 +277,7 @@ pub(super) struct Matches<'a> {
 }
 
 impl<'a> Matches<'a> {
-    pub(super) fn new(regex: Arc<Regex>, text: &'a str, from: usize) -> Self {
+    pub(super) fn new(regex: Arc<Expression>, text: &'a str, from: usize) -> Self {
         Matches { regex, text, from, count: 0 }
     }
 }
@@ -290,7 +298,10 @@ impl Iterator for Matches<'_> {
         {
             return Some(Err(error));
         }
-        let found = self.regex.captures_at(self.text, self.from)?;
+        let found = match self.regex.captures_at(self.text, self.from) {
+            Ok(found) => found?,
+            Err(error) => return Some(Err(error)),
+        };
         let place = |part: Option<regex::Match<'_>>| part.map(|part| (part.start(), part.end()));
         let whole = place(found.get(0))?;
         let parts = (1..found.len()).map(|at| place(found.get(at))).collect();

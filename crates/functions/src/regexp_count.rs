@@ -29,7 +29,7 @@ pub(super) const ROWS: &[Row] = &[
         |args| {
             let options = Options::without_global(args.text(2), "regexp_like", None)?;
             let regex = compile(args.text(1), options)?;
-            Ok(ScalarValue::Boolean(Some(regex.is_match(args.text(0)))))
+            Ok(ScalarValue::Boolean(Some(regex.is_match(args.text(0))?)))
         },
     )
     .optional(1),

@@ -16,16 +16,22 @@ use halcyon_sql::types::{OID_ALIAS_KEY, PG_TYPE_KEY, TYPE_KEY};
 pub fn told_types(plan: &LogicalPlan) -> Vec<Option<String>> {
     let fields = plan.schema().fields();
     let told = match plan {
-        LogicalPlan::Projection(projection) => made(&projection.expr, &projection.input),
+        LogicalPlan::Projection(projection) => {
+            made(&projection.expr, &projection.input, told_types(&projection.input))
+        }
         LogicalPlan::Aggregate(aggregate) => {
             let exprs = [aggregate.group_expr.as_slice(), &aggregate.aggr_expr].concat();
-            made(&exprs, &aggregate.input)
+            made(&exprs, &aggregate.input, told_types(&aggregate.input))
         }
         LogicalPlan::Window(window) => {
-            let more = made(&window.window_expr, &window.input);
-            [told_types(&window.input), more].concat()
+            // Windows of different orders stand on each other: asked twice, each would double the work.
+            let below = told_types(&window.input);
+            let more = made(&window.window_expr, &window.input, below.clone());
+            [below, more].concat()
         }
-        LogicalPlan::Distinct(Distinct::On(on)) => made(&on.select_expr, &on.input),
+        LogicalPlan::Distinct(Distinct::On(on)) => {
+            made(&on.select_expr, &on.input, told_types(&on.input))
+        }
         LogicalPlan::Filter(_)
         | LogicalPlan::Sort(_)
         | LogicalPlan::Limit(_)
@@ -85,9 +91,9 @@ fn fits(name: &str, ty: &DataType) -> bool {
     }
 }
 
-/// What expressions over a plan's columns give.
-fn made(exprs: &[Expr], input: &LogicalPlan) -> Vec<Option<String>> {
-    let below = Below { schema: input.schema(), told: told_types(input) };
+/// What expressions over a plan's columns give, which have these types.
+fn made(exprs: &[Expr], input: &LogicalPlan, told: Vec<Option<String>>) -> Vec<Option<String>> {
+    let below = Below { schema: input.schema(), told };
     let reads = below.told.iter().any(Option::is_some);
     let of = |expr: &Expr| match below.kind(expr) {
         Kind::Told(name) => Some(name),

@@ -34,6 +34,7 @@ use halcyon_txn::CancelToken;
 
 use crate::domains;
 use crate::engine::DataFusion;
+use crate::interrupts::go_on;
 use crate::origin::origins;
 use crate::phases::{Phase, PhaseClock};
 use crate::provider::{HalcyonTable, RowIds, ViewSource, is_target};
@@ -516,7 +517,10 @@ impl Context<'_> {
         let types = given.iter().map(|ty| ty.map(|ty| Arc::new(ty.field("", true)))).collect();
         let mut context = PlannerContext::new().with_prepare_param_data_types(types);
         let statement = ast::Statement::Query(Box::new(query));
-        SqlToRel::new(self).sql_statement_to_plan_with_context(statement, &mut context)
+        let planned =
+            SqlToRel::new(self).sql_statement_to_plan_with_context(statement, &mut context);
+        // A function that is not looked up any more because the statement is to end is none that does not exist.
+        planned.or_else(|error| go_on().and(Err(error)))
     }
 
     fn view(&self, view: &View) -> Result<Arc<dyn TableSource>> {
@@ -755,6 +759,7 @@ fn own_name(name: &str) -> &str {
 
 impl ContextProvider for Context<'_> {
     fn get_table_source(&self, name: TableReference) -> DfResult<Arc<dyn TableSource>> {
+        go_on()?;
         self.source(&name).map_err(external)
     }
 
@@ -763,6 +768,7 @@ impl ContextProvider for Context<'_> {
         name: &str,
         args: Vec<Expr>,
     ) -> DfResult<Arc<dyn TableSource>> {
+        go_on()?;
         self.table_function(name, args)
     }
 
@@ -783,6 +789,7 @@ impl ContextProvider for Context<'_> {
     }
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
+        go_on().ok()?;
         let name = own_name(name);
         if name == dialect::ROW {
             return Some(row_sets::function());
@@ -806,6 +813,7 @@ impl ContextProvider for Context<'_> {
     }
 
     fn get_aggregate_meta(&self, name: &str) -> Option<Arc<AggregateUDF>> {
+        go_on().ok()?;
         self.binder.df.state().aggregate_functions().get(own_name(name)).cloned()
     }
 

@@ -10,9 +10,13 @@ use std::sync::{Arc, LazyLock};
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int32Array};
 use arrow::compute::{cast, nullif};
-use arrow::datatypes::{DataType, Field, FieldRef, Float64Type, Int32Type};
-use datafusion::common::{Result, ScalarValue};
-use datafusion::functions_nested::array_has::{array_has_all_udf, array_has_udf};
+use arrow::datatypes::{DataType, Field, FieldRef, Float64Type, Int32Type, TimeUnit};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::{DataFusionError, Result, ScalarValue};
+use datafusion::functions::core::r#struct;
+use datafusion::functions_nested::array_has::{
+    array_has_all_udf, array_has_any_udf, array_has_udf,
+};
 use datafusion::logical_expr::preimage::PreimageResult;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
@@ -22,7 +26,9 @@ use datafusion::logical_expr::{
 };
 use halcyon_value::float;
 
-use crate::table_functions;
+use halcyon_functions::products;
+
+use crate::{sizes, table_functions};
 use halcyon_sql::diagnose::external;
 use halcyon_sql::enums::is_day_or_moment;
 use halcyon_sql::error::{SqlError, SqlState};
@@ -35,8 +41,15 @@ pub(crate) fn corrected(all: &[Arc<ScalarUDF>]) -> Vec<Arc<ScalarUDF>> {
             "round" => Correction::HalvesToEven,
             "date_part" => return Some(date_part()),
             "date_trunc" => Correction::FarMoments,
+            // They promise nanoseconds or a zone and give what their arguments have, or the other way round.
+            name if name.starts_with("to_timestamp") => Correction::Promised,
+            "from_unixtime" => Correction::Seconds,
             "array_has" => return Some(array_has()),
             "array_has_all" => return Some(array_has_all()),
+            "array_has_any" => return Some(array_has_any()),
+            "strpos" => return Some(strpos()),
+            "struct" => return Some(row()),
+            "named_struct" => Correction::BoundedType,
             "array_ndims" => Correction::KnownUnless(is_empty, None),
             "coalesce" | "greatest" | "least" | "make_array" | "nullif" => {
                 Correction::QuotedFit(Fit::Alike)
@@ -69,9 +82,32 @@ pub(crate) fn array_has() -> Arc<ScalarUDF> {
 /// `array_has_all` for `a @> b`, which the planner does not look up by name.
 pub(crate) fn array_has_all() -> Arc<ScalarUDF> {
     static ARRAY_HAS_ALL: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
-        Corrected::function(&array_has_all_udf(), Correction::KnownUnless(has_null, None))
+        let inner = products::bounded(&array_has_all_udf()).expect("one of those");
+        Corrected::function(&inner, Correction::KnownUnless(has_null, None))
     });
     Arc::clone(&ARRAY_HAS_ALL)
+}
+
+/// `array_has_any` for `a && b`.
+pub(crate) fn array_has_any() -> Arc<ScalarUDF> {
+    static ARRAY_HAS_ANY: LazyLock<Arc<ScalarUDF>> =
+        LazyLock::new(|| products::bounded(&array_has_any_udf()).expect("one of those"));
+    Arc::clone(&ARRAY_HAS_ANY)
+}
+
+/// `strpos` for POSITION, which the planner does not look up by name.
+pub(crate) fn strpos() -> Arc<ScalarUDF> {
+    static STRPOS: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
+        products::bounded(&datafusion::functions::unicode::strpos()).expect("one of those")
+    });
+    Arc::clone(&STRPOS)
+}
+
+/// `struct` for `(a, b)` and `ROW(a, b)`.
+pub(crate) fn row() -> Arc<ScalarUDF> {
+    static ROW: LazyLock<Arc<ScalarUDF>> =
+        LazyLock::new(|| Corrected::function(&r#struct(), Correction::BoundedType));
+    Arc::clone(&ROW)
 }
 
 /// Returns the error that a call with these floats raises, if it raises one.
@@ -86,6 +122,12 @@ enum Correction {
     /// A constant in quotes takes the type of what stands beside it, which `crate::semantics` gives it:
     /// DataFusion's planner would refuse it before, or take all for texts.
     QuotedFit(Fit),
+    /// A row whose type is too large is refused, before anything looks at all of its fields.
+    BoundedType,
+    /// Nothing but what holds of all: values are of the type that was promised.
+    Promised,
+    /// Seconds that are moments of no other precision are refused.
+    Seconds,
     /// The year before 1 is -1.
     Eras,
     /// Moments that nanoseconds do not reach are truncated one by one.
@@ -170,6 +212,14 @@ impl Corrected {
     fn fixed<'t>(&self, mut types: impl Iterator<Item = &'t DataType>) -> Option<DataType> {
         matches!(self.correction, Correction::QuotedFit(Fit::Alike)).then_some(())?;
         types.find(|ty| is_fixed(ty)).cloned()
+    }
+
+    /// Errors: 54001 for the type of a row that is too large.
+    fn bounded(&self, ty: DataType) -> Result<DataType> {
+        if matches!(self.correction, Correction::BoundedType) {
+            sizes::check_type(&ty)?;
+        }
+        Ok(ty)
     }
 
     /// The types to which DataFusion converts arguments of these.
@@ -322,7 +372,7 @@ impl ScalarUDFImpl for Corrected {
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         match self.fixed(types.iter()) {
-            None => self.inner.return_type(types),
+            None => self.bounded(self.inner.return_type(types)?),
             Some(fixed) => {
                 let settled = |ty: &DataType| if is_text(ty) { fixed.clone() } else { ty.clone() };
                 self.inner.return_type(&types.iter().map(settled).collect::<Vec<_>>())
@@ -332,7 +382,9 @@ impl ScalarUDFImpl for Corrected {
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         let Some(fixed) = self.fixed(args.arg_fields.iter().map(|field| field.data_type())) else {
-            return self.inner.return_field_from_args(args);
+            let field = self.inner.return_field_from_args(args)?;
+            self.bounded(field.data_type().clone())?;
+            return Ok(field);
         };
         let settled = |field: &FieldRef| match is_text(field.data_type()) {
             true => Arc::new(field.as_ref().clone().with_data_type(fixed.clone())),
@@ -379,6 +431,13 @@ impl ScalarUDFImpl for Corrected {
         }
     }
 
+    /// Functions of moments keep the zone in which they give them.
+    fn with_updated_config(&self, config: &ConfigOptions) -> Option<ScalarUDF> {
+        let inner = Arc::new(self.inner.inner().with_updated_config(config)?);
+        let (correction, signature) = (self.correction, self.signature.clone());
+        Some(ScalarUDF::new_from_impl(Corrected { inner, correction, signature }))
+    }
+
     fn short_circuits(&self) -> bool {
         self.inner.short_circuits()
     }
@@ -418,17 +477,48 @@ impl ScalarUDFImpl for Corrected {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let promised = args.return_field.data_type().clone();
+        let found = self.found(args)?;
+        match found.data_type() {
+            given if given == promised => Ok(found),
+            DataType::Timestamp(..) => found.cast_to(&promised, None).map_err(|_| out_of_range()),
+            _ => found.cast_to(&promised, None).map_err(|_| undetermined(self.inner.name())),
+        }
+    }
+}
+
+/// 22008: a moment beyond those that timestamps have.
+fn out_of_range() -> DataFusionError {
+    external(SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "timestamp out of range"))
+}
+
+/// 42804: DataFusion promised values of another type than the function gives for NULLs without one.
+fn undetermined(function: &str) -> DataFusionError {
+    let message = format!("could not determine the type of the arguments of {function}");
+    external(SqlError::new(SqlState::DATATYPE_MISMATCH, message))
+}
+
+impl Corrected {
+    /// What DataFusion's function gives, corrected; not looked at whether it is of the type that was promised.
+    fn found(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         match self.correction {
             Correction::Refuse(refusal) => check(refusal, &args.args, args.number_rows)?,
-            Correction::QuotedFit(_) => {}
+            Correction::QuotedFit(_) | Correction::BoundedType | Correction::Promised => {}
+            Correction::Seconds => {
+                let found = self.inner.inner().invoke_with_args(args)?;
+                let microseconds = DataType::Timestamp(TimeUnit::Microsecond, None);
+                found.cast_to(&microseconds, None).map_err(|_| out_of_range())?;
+                return Ok(found);
+            }
             Correction::KnownUnless(is_unknown, _) => {
                 let given = args.args.clone();
-                return known(self.inner.invoke_with_args(args)?, &given, is_unknown);
+                return known(self.inner.inner().invoke_with_args(args)?, &given, is_unknown);
             }
             Correction::FarMoments => {
-                let (far, given) = (args.clone(), &self.inner);
+                let (far, given) = (args.clone(), self.inner.inner());
                 let one_by_one = table_functions::function("date_trunc");
-                return given.invoke_with_args(args).or_else(|_| one_by_one.invoke_with_args(far));
+                let by_one = |_| one_by_one.inner().invoke_with_args(far);
+                return given.invoke_with_args(args).or_else(by_one);
             }
             Correction::HalvesToEven => {
                 if let Some(rounded) = rounded(&args.args) {
@@ -443,11 +533,11 @@ impl ScalarUDFImpl for Corrected {
                     return Ok(ColumnarValue::Scalar(null));
                 }
                 let is_year = of_moment && is_year(&args.args[0]);
-                let field = self.inner.invoke_with_args(args)?;
+                let field = self.inner.inner().invoke_with_args(args)?;
                 return if is_year { eras(field) } else { Ok(field) };
             }
         }
-        self.inner.invoke_with_args(args)
+        self.inner.inner().invoke_with_args(args)
     }
 }
 

@@ -35,7 +35,6 @@ pub mod interrupts;
 pub mod intervals;
 mod join_keys;
 mod levels;
-pub mod like;
 mod limits;
 pub mod lock_errors;
 mod mended_rules;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion::common::Result;
-use datafusion::common::tree_node::Transformed;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{Aggregate, Expr, GroupingSet, LogicalPlan};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
@@ -17,9 +17,46 @@ type Rule = Arc<dyn OptimizerRule + Send + Sync>;
 pub(crate) fn mended(rule: Rule) -> Rule {
     match rule.name() {
         "extract_equijoin_predicate" => Arc::new(EqualitiesAreKeys),
+        "eliminate_cross_join" => Arc::new(FewRelations(rule)),
         "push_down_filter" => Arc::new(FiltersAboveAggregates(rule)),
         "single_distinct_aggregation_to_group_by" => Arc::new(SameTypes(rule)),
         _ => rule,
+    }
+}
+
+/// Orders the tables of FROM by the equalities between them, if they are few: the rule takes time that grows with
+/// the fourth power of their number, in one step, which nobody can end. Without it a condition is still pushed to the
+/// join of the tables that it names.
+#[derive(Debug)]
+struct FewRelations(Rule);
+
+/// Relations from which on their order is that of the statement.
+const RELATIONS_MANY: usize = 48;
+
+impl OptimizerRule for FewRelations {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.0.apply_order()
+    }
+
+    fn rewrite(
+        &self,
+        plan: LogicalPlan,
+        config: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        let mut relations = 0;
+        plan.apply(|node| {
+            relations += usize::from(node.inputs().is_empty());
+            let enough = relations > RELATIONS_MANY;
+            Ok(if enough { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        })?;
+        match relations > RELATIONS_MANY {
+            true => Ok(Transformed::no(plan)),
+            false => self.0.rewrite(plan, config),
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, IntervalUnit};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::functions::core::expr_fn::{greatest, nullif};
-use datafusion::functions_nested::expr_fn::{array_element, array_has_any};
+use datafusion::functions_nested::expr_fn::array_element;
 use datafusion::logical_expr::expr::Placeholder;
 use datafusion::logical_expr::planner::{
     ExprPlanner, PlannerResult, RawBinaryExpr, RawFieldAccessExpr,
@@ -20,10 +20,12 @@ use datafusion::logical_expr::planner::{
 use datafusion::logical_expr::{Expr, ExprSchemable, GetFieldAccess, lit};
 use datafusion::sql::sqlparser::ast::BinaryOperator as Op;
 
+use crate::interrupts::go_on;
 use crate::semantics::{
     comparable, is_text, no_operator, not_boolean, quoted, to, typed_constant, untyped,
 };
 use crate::{addresses, corrected, functions};
+
 use halcyon_functions as by_value;
 use halcyon_sql::coerce::nested::is_nested;
 use halcyon_sql::diagnose::external;
@@ -44,6 +46,7 @@ impl ExprPlanner for Operators {
         mut exprs: Vec<Expr>,
         schema: &DFSchema,
     ) -> Result<PlannerResult<Vec<Expr>>> {
+        go_on()?;
         let typed = exprs.iter().filter(|expr| quoted(expr).is_none());
         let known = typed.filter_map(|expr| expr.get_type(schema).ok()).find(|ty| !ty.is_null());
         if let Some(known) = known.filter(|ty| !is_text(ty) && !is_nested(ty)) {
@@ -71,6 +74,7 @@ impl ExprPlanner for Operators {
         expr: RawFieldAccessExpr,
         schema: &DFSchema,
     ) -> Result<PlannerResult<RawFieldAccessExpr>> {
+        go_on()?;
         let ty = expr.expr.get_type(schema)?;
         let is_named = matches!(expr.field_access, GetFieldAccess::NamedStructField { .. });
         if is_named || ty.is_null() || matches!(ty, DataType::Map(..)) {
@@ -114,11 +118,25 @@ impl ExprPlanner for Operators {
         }))
     }
 
+    /// `(a, b)`, whose type is bounded.
+    fn plan_struct_literal(
+        &self,
+        exprs: Vec<Expr>,
+        is_named: bool,
+    ) -> Result<PlannerResult<Vec<Expr>>> {
+        go_on()?;
+        Ok(match is_named {
+            true => PlannerResult::Original(exprs),
+            false => PlannerResult::Planned(corrected::row().call(exprs)),
+        })
+    }
+
     fn plan_binary_op(
         &self,
         expr: RawBinaryExpr,
         schema: &DFSchema,
     ) -> Result<PlannerResult<RawBinaryExpr>> {
+        go_on()?;
         let types = (expr.left.get_type(schema), expr.right.get_type(schema));
         let (Ok(lt), Ok(rt)) = types else { return Ok(PlannerResult::Original(expr)) };
         if let Some(name) = function_of_documents(&expr.op, &expr.left, &lt, &expr.right, &rt)? {
@@ -161,7 +179,18 @@ impl ExprPlanner for Operators {
             }
             Op::PGOverlap => {
                 let RawBinaryExpr { left, right, .. } = arrays_alike(expr, &lt, &rt)?;
-                Ok(PlannerResult::Planned(array_has_any(left, right)))
+                Ok(PlannerResult::Planned(corrected::array_has_any().call(vec![left, right])))
+            }
+            Op::PGRegexMatch | Op::PGRegexIMatch | Op::PGRegexNotMatch | Op::PGRegexNotIMatch
+                if is_text(&lt) && is_text(&rt) && !is_plain_pattern(&expr.right) =>
+            {
+                let RawBinaryExpr { op, left, right } = expr;
+                let options = matches!(op, Op::PGRegexIMatch | Op::PGRegexNotIMatch);
+                let options = lit(if options { "i" } else { "" });
+                let function = by_value::of_name("regexp_like").expect("a function");
+                let found = function.call(vec![left, right, options]);
+                let negated = matches!(op, Op::PGRegexNotMatch | Op::PGRegexNotIMatch);
+                Ok(PlannerResult::Planned(if negated { !found } else { found }))
             }
             Op::Eq | Op::NotEq | Op::Lt | Op::LtEq | Op::Gt | Op::GtEq => {
                 comparison(expr, &lt, &rt)
@@ -169,6 +198,13 @@ impl ExprPlanner for Operators {
             _ => Ok(PlannerResult::Original(expr)),
         }
     }
+}
+
+/// Whether a regular expression is a constant without anything but letters, blanks, `.*` and anchors, which
+/// DataFusion makes a search of. A match of all others is one that can be ended ([`by_value`]).
+fn is_plain_pattern(pattern: &Expr) -> bool {
+    let is_plain = |c: char| c.is_alphanumeric() || matches!(c, ' ' | '^' | '$' | '_' | '-');
+    quoted(pattern).is_some_and(|text| text.replace(".*", "").chars().all(is_plain))
 }
 
 /// Gives a constant in quotes or a parameter beside an array the array's type.

@@ -29,6 +29,9 @@ pub const RELATIONS_MAX: u64 = 1_000;
 /// Columns that one SELECT may list, as in PostgreSQL.
 pub const TARGETS_MAX: usize = 1_664;
 
+/// Fields that a type may have, those of the rows within it among them.
+const FIELDS_MAX: usize = 16_384;
+
 /// How many relations stand within a table that is no WITH query.
 pub(crate) type Within<'a> = dyn Fn(&ObjectName) -> Result<u64> + 'a;
 
@@ -182,10 +185,17 @@ fn size(plan: &LogicalPlan, known: &mut HashMap<*const LogicalPlan, u64>) -> DfR
     Ok(nodes)
 }
 
-/// Errors: 54001 for rows and arrays that stand in each other more than [`VALUE_DEPTH_MAX`] deep.
-fn check_type(ty: &DataType) -> DfResult<()> {
+/// Errors: 54001 for rows and arrays that stand in each other more than [`VALUE_DEPTH_MAX`] deep, or have more than
+/// [`FIELDS_MAX`] fields: `ROW(r, r)` of a row doubles them.
+pub(crate) fn check_type(ty: &DataType) -> DfResult<()> {
     let mut open = vec![(ty, 0)];
+    let mut fields_left = FIELDS_MAX;
     while let Some((ty, depth)) = open.pop() {
+        if fields_left == 0 {
+            let message = format!("a row can have at most {FIELDS_MAX} fields within it");
+            return Err(external(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, message)));
+        }
+        fields_left -= 1;
         if depth > VALUE_DEPTH_MAX {
             let message = format!("rows and arrays can be nested at most {VALUE_DEPTH_MAX} deep");
             return Err(external(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, message)));

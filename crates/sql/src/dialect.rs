@@ -836,6 +836,9 @@ fn operator(expr: &mut Expr) -> Result<()> {
             Expr::AllOp { left, compare_op, right }
         }
         Expr::BinaryOp { left, op, right } => binary_operator(*left, op, *right)?,
+        Expr::Function(function) if is_misread(&function) => {
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, "syntax error at or near \")\""));
+        }
         Expr::Function(function) => match crate::standard_json::constructor(&function) {
             Some(made) => made,
             None => match crate::hypothetical::place(&function)? {
@@ -953,6 +956,24 @@ fn each_field(expr: Expr, condition: fn(Box<Expr>) -> Expr) -> Expr {
     let each = fields.into_iter().map(|field| condition(Box::new(field)));
     let all = each.reduce(|a, b| binary(a, BinaryOperator::And, b));
     nested(all.unwrap_or_else(|| Expr::Value(Value::Boolean(true).with_empty_span())))
+}
+
+/// Whether the parser took what is no call: `current_time` with anything but a number of digits.
+fn is_misread(function: &Function) -> bool {
+    let FunctionArguments::List(list) = &function.args else { return false };
+    let is_number = |arg: &FunctionArg| {
+        matches!(arg, FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(value)))
+            if matches!(value.value, Value::Number(..)))
+    };
+    let name = function.name.0.last().and_then(ObjectNamePart::as_ident).map(fold);
+    match (name.as_deref(), list.args.as_slice()) {
+        (_, []) => false,
+        (Some("current_timestamp" | "localtimestamp" | "current_time" | "localtime"), args) => {
+            args.len() > 1 || !args.iter().all(is_number)
+        }
+        (Some("current_date" | "current_user" | "session_user" | "current_role"), _) => true,
+        _ => false,
+    }
 }
 
 /// Functions that are an operator, or have another name, in DataFusion.

@@ -93,6 +93,12 @@ fn is_lateral(node: &LogicalPlan) -> bool {
     right.is_some_and(|right| !is_plain_lateral(&right).unwrap_or(true))
 }
 
+/// Errors: 57014 if the statement that this thread plans is to end, 53200 if it was refused memory. A domain holds the
+/// rows around its subquery, so a plan can grow with every subquery and LATERAL that is rewritten.
+fn go_on() -> Result<()> {
+    SqlError::unless_interrupted().map_err(external)
+}
+
 fn refuse(what: &str) -> datafusion::common::DataFusionError {
     external(SqlError::unsupported(what))
 }
@@ -178,6 +184,7 @@ fn filter(input: LogicalPlan, conditions: Vec<Expr>) -> Result<LogicalPlan> {
 
 /// A node without those of its own subqueries that are rewritten here.
 fn without_subqueries(node: LogicalPlan, names: &mut Names) -> Result<Transformed<LogicalPlan>> {
+    go_on()?;
     let node = match with_early_conditions(node)? {
         LogicalPlan::Join(join) if is_lateral(&LogicalPlan::Join(join.clone())) => {
             let right = lateral(&join.right)?.expect("just looked at");

@@ -13,6 +13,7 @@ use datafusion::sql::sqlparser::ast::{self, Expr, MergeAction, MergeClauseKind, 
 
 use super::compound::{Binding, Last};
 use super::{BoundWrite, Write};
+use halcyon_base::interrupt::watching;
 use halcyon_catalog::{Column, Relation, Table};
 use halcyon_plan::bind::Binder;
 use halcyon_sql::error::{Result, SqlError, SqlState};
@@ -153,6 +154,8 @@ impl<'a> Merging<'a> {
                     return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
                 }
             };
+            // The conditions of a clause have those of all before it.
+            SqlError::unless_interrupted()?;
             let kind = usize::from(matched);
             if closed[kind] {
                 let message = "unreachable WHEN clause specified after unconditional WHEN clause";
@@ -190,6 +193,7 @@ impl<'a> Merging<'a> {
     fn writes(&self, clauses: &[Clause<'_>]) -> Result<Vec<ast::Statement>> {
         let mut writes = Vec::new();
         for Clause { clause, condition, .. } in clauses {
+            SqlError::unless_interrupted()?;
             let joined = || {
                 let on = Expr::Nested(self.merge.on.clone());
                 condition.iter().cloned().fold(on, and)
@@ -320,9 +324,9 @@ fn and(left: Expr, right: Expr) -> Expr {
     Expr::BinaryOp { left, op: ast::BinaryOperator::And, right }
 }
 
-/// A statement that the engine wrote.
+/// A statement that the engine wrote, also for one that is to end: an error here would be taken for the engine's.
 fn own(text: &str) -> ast::Statement {
-    let parsed = parse(text).expect("the engine writes SQL").pop();
+    let parsed = watching(|| false, || parse(text)).expect("the engine writes SQL").pop();
     match parsed.map(|parsed| parsed.statement) {
         Some(Statement::Sql(statement)) => *statement,
         _ => unreachable!("it is one statement of the SQL parser's"),

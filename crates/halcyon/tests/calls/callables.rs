@@ -9,7 +9,7 @@ use halcyon_base::rng::Rng;
 use halcyon_plan::callables::{Callable as Registered, Called};
 use halcyon_plan::setup;
 
-use crate::values::TYPES;
+use crate::values::types;
 
 /// Something that takes arguments.
 pub struct Callable {
@@ -18,7 +18,7 @@ pub struct Callable {
     /// The call, with [`HOLE`] where arguments stand. `None`: the name with arguments in parentheses.
     pub form: Option<String>,
     pub called: Called,
-    /// Types by number in [`TYPES`] with which it is declared; `None` for any.
+    /// Types by number in [`types`] with which it is declared; `None` for any.
     pub signatures: Vec<Vec<Option<usize>>>,
 }
 
@@ -77,18 +77,18 @@ fn text(value: &Value) -> String {
     }
 }
 
-/// Numbers in [`TYPES`] by the object id of a type.
+/// Numbers in [`types`] by the object id of a type.
 fn types_by_oid(session: &mut Session) -> BTreeMap<String, Option<usize>> {
     let rows = rows(session, "SELECT CAST(oid AS text), typname FROM pg_catalog.pg_type");
-    let number = |name: &str| TYPES.iter().position(|ty| ty.catalog_name == name);
+    let number = |name: &str| types().iter().position(|ty| ty.catalog_name == name);
     rows.iter().map(|row| (text(&row[0]), number(&text(&row[1])))).collect()
 }
 
 /// All callables, the same list in every process.
 pub fn all(session: &mut Session) -> Vec<Callable> {
-    let types = types_by_oid(session);
-    let mut all: Vec<Callable> = functions(session, &types).collect();
-    all.extend(operators(session, &types));
+    let numbers = types_by_oid(session);
+    let mut all: Vec<Callable> = functions(session, &numbers).collect();
+    all.extend(operators(session, &numbers));
     all.extend(casts(session));
     all.extend(FORMS.iter().map(|form| Callable {
         name: (*form).to_owned(),
@@ -102,7 +102,7 @@ pub fn all(session: &mut Session) -> Vec<Callable> {
 
 fn functions(
     session: &mut Session,
-    types: &BTreeMap<String, Option<usize>>,
+    numbers: &BTreeMap<String, Option<usize>>,
 ) -> impl Iterator<Item = Callable> {
     type Arguments = BTreeSet<Vec<Option<usize>>>;
     let mut found: BTreeMap<String, (Called, Arguments)> = BTreeMap::new();
@@ -120,7 +120,7 @@ fn functions(
         let entry = found.entry(text(&row[0])).or_insert_with(|| (called, BTreeSet::new()));
         let listed = text(&row[1]);
         let signature = listed.split(' ').filter(|oid| !oid.is_empty());
-        entry.1.insert(signature.map(|oid| types.get(oid).copied().flatten()).collect());
+        entry.1.insert(signature.map(|oid| numbers.get(oid).copied().flatten()).collect());
     }
     for callable in setup::callables() {
         let signatures = declared(&callable);
@@ -147,27 +147,27 @@ impl Callable {
 
 /// Lists of types that a registered function takes: all of one and two, some of three and four.
 fn declared(callable: &Registered) -> Vec<Vec<Option<usize>>> {
-    let arrow: Vec<DataType> = TYPES.iter().map(|ty| ty.arrow()).collect();
+    let arrow: Vec<Option<DataType>> = types().iter().map(|ty| ty.arrow.clone()).collect();
     let seed =
         callable.name.bytes().fold(1, |seed: u64, byte| seed * 31 % 999_983 + u64::from(byte));
     let mut rng = Rng::new(seed);
     let mut taken = Vec::new();
     let mut try_list = |list: &[usize]| {
-        let types: Vec<DataType> = list.iter().map(|ty| arrow[*ty].clone()).collect();
-        if callable.takes(&types) {
+        let types: Option<Vec<DataType>> = list.iter().map(|ty| arrow[*ty].clone()).collect();
+        if types.is_some_and(|types| callable.takes(&types)) {
             taken.push(list.iter().map(|ty| Some(*ty)).collect());
         }
     };
     try_list(&[]);
-    for first in 0..TYPES.len() {
+    for first in 0..types().len() {
         try_list(&[first]);
-        try_list(&[first, rng.below(TYPES.len() as u64) as usize]);
+        try_list(&[first, rng.below(types().len() as u64) as usize]);
         try_list(&[first, first]);
     }
     for count in [2, 3, 3, 4] {
         for _ in 0..20 {
             let list: Vec<usize> =
-                (0..count).map(|_| rng.below(TYPES.len() as u64) as usize).collect();
+                (0..count).map(|_| rng.below(types().len() as u64) as usize).collect();
             try_list(&list);
         }
     }
@@ -176,7 +176,7 @@ fn declared(callable: &Registered) -> Vec<Vec<Option<usize>>> {
 
 fn operators(
     session: &mut Session,
-    types: &BTreeMap<String, Option<usize>>,
+    numbers: &BTreeMap<String, Option<usize>>,
 ) -> impl Iterator<Item = Callable> {
     let listed = rows(
         session,
@@ -186,7 +186,7 @@ fn operators(
     for row in &listed {
         let [left, right] = [1, 2].map(|at| text(&row[at]));
         let is_prefix = left == "0";
-        let number = |oid: &str| types.get(oid).copied().flatten();
+        let number = |oid: &str| numbers.get(oid).copied().flatten();
         let signature = match is_prefix {
             true => vec![number(&right)],
             false => vec![number(&left), number(&right)],

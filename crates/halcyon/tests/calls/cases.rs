@@ -4,7 +4,7 @@ use halcyon_base::rng::Rng;
 use halcyon_plan::callables::Called;
 
 use crate::callables::{Callable, HOLE};
-use crate::values::{COLUMNS, ROWS, TYPES, Values, column};
+use crate::values::{COLUMNS, ROWS, Values, column, types};
 
 /// A piece of an argument.
 #[derive(Clone)]
@@ -12,7 +12,12 @@ pub enum Piece {
     Text(String),
     /// A column by type and number, or what it holds.
     Cell(usize, usize),
+    /// Something else that a row of `t` has, by the name that it has there.
+    OfRow(&'static str),
 }
+
+/// What a row has beside its columns: the row itself, and system columns.
+const OF_ROW: &[&str] = &["t", "ctid", "xmin", "cmax", "tableoid", "id"];
 
 /// An expression with a value per row, group or window.
 #[derive(Clone)]
@@ -25,7 +30,11 @@ pub struct Call {
 
 impl Call {
     /// The call with arguments as `cell` writes them.
-    fn written(&self, cell: impl Fn(usize, usize) -> String) -> String {
+    fn written(
+        &self,
+        cell: impl Fn(usize, usize) -> String,
+        of_row: impl Fn(&str) -> String,
+    ) -> String {
         let mut args = self.args.iter();
         let mut text = String::new();
         for (at, part) in self.form.split(HOLE).enumerate() {
@@ -34,6 +43,7 @@ impl Call {
                 match piece {
                     Piece::Text(piece) => text.push_str(piece),
                     Piece::Cell(ty, number) => text.push_str(&cell(*ty, *number)),
+                    Piece::OfRow(name) => text.push_str(&of_row(name)),
                 }
             }
             text.push_str(part);
@@ -43,26 +53,27 @@ impl Call {
 
     /// Over columns of `t`.
     pub fn of_columns(&self) -> String {
-        self.written(column)
+        self.written(column, str::to_owned)
     }
 
     /// Over a row's values as constants of their types.
     pub fn of_constants(&self, values: &Values, row: usize) -> String {
-        self.written(|ty, number| values.constant(ty, number, row))
+        self.written(|ty, number| values.constant(ty, number, row), by_key(row))
     }
 
     /// Over a row's values as literals of no type.
     pub fn of_literals(&self, values: &Values, row: usize) -> String {
-        self.written(|ty, number| values.bare(ty, number, row))
+        self.written(|ty, number| values.bare(ty, number, row), by_key(row))
     }
 
     /// Over parameters of the columns' types, and the columns.
-    pub fn of_parameters(&self) -> (String, Vec<String>) {
+    pub fn of_parameters(&self, row: usize) -> (String, Vec<String>) {
         let columns = std::cell::RefCell::new(Vec::new());
-        let text = self.written(|ty, number| {
+        let cell = |ty: usize, number| {
             columns.borrow_mut().push(column(ty, number));
-            format!("CAST(${} AS {})", columns.borrow().len(), TYPES[ty].name)
-        });
+            format!("CAST(${} AS {})", columns.borrow().len(), types()[ty].name)
+        };
+        let text = self.written(cell, by_key(row));
         (text, columns.into_inner())
     }
 
@@ -83,8 +94,13 @@ impl Call {
     }
 }
 
+/// What a row of `t` has, as it is written where `t` is not.
+fn by_key(row: usize) -> impl Fn(&str) -> String {
+    move |name| format!("(SELECT {name} FROM t WHERE id = {row})")
+}
+
 fn any_type(rng: &mut Rng) -> usize {
-    rng.below(TYPES.len() as u64) as usize
+    rng.below(types().len() as u64) as usize
 }
 
 fn cell(ty: usize, rng: &mut Rng) -> Piece {
@@ -99,10 +115,10 @@ fn plain(text: &str) -> Piece {
 fn array(ty: usize, rng: &mut Rng) -> Vec<Piece> {
     let (first, second) = (cell(ty, rng), cell(ty, rng));
     match rng.below(7) {
-        0 => vec![plain(&format!("CAST('{{}}' AS {}[])", TYPES[ty].name))],
+        0 => vec![plain(&format!("CAST('{{}}' AS {}[])", types()[ty].name))],
         1 => vec![plain("ARRAY["), first, plain(", NULL]")],
         2 => vec![plain("ARRAY[ARRAY["), first, plain("], ARRAY["), second, plain("]]")],
-        3 => vec![plain(&format!("CAST(NULL AS {}[])", TYPES[ty].name))],
+        3 => vec![plain(&format!("CAST(NULL AS {}[])", types()[ty].name))],
         4 => vec![plain("ARRAY["), first, plain("]")],
         _ => vec![
             plain("ARRAY["),
@@ -137,6 +153,7 @@ fn argument(declared: Option<usize>, rng: &mut Rng) -> Vec<Piece> {
         }
         7 => vec![plain("(SELECT "), cell(ty, rng), plain(")")],
         8 => vec![plain("ROW(NULL, ROW("), cell(ty, rng), plain("))")],
+        13 => vec![Piece::OfRow(rng.pick::<&str>(OF_ROW))],
         9..13 => array(ty, rng),
         _ => vec![cell(ty, rng)],
     }

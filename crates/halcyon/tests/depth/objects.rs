@@ -101,3 +101,51 @@ fn planning_ends_at_its_time_and_when_it_is_cancelled() {
     });
     session.batch("SELECT 1").unwrap();
 }
+
+/// Links in a row, `#` is the number of a link and `@` the one before.
+fn row(count: usize, link: &str) -> String {
+    let link = |n: usize| link.replace('#', &n.to_string()).replace('@', &(n - 1).to_string());
+    (1..=count).map(link).collect()
+}
+
+#[test]
+fn steps_that_nobody_looked_after_end_at_their_time() {
+    let db = Database::in_memory();
+    let mut session = db.session();
+    session
+        .batch("CREATE TABLE t (a int PRIMARY KEY, b int); INSERT INTO t VALUES (1, 2), (2, 3)")
+        .unwrap();
+    let large = "(SELECT array_agg(g) FROM generate_series(1, 100000) g)";
+    let statements = [
+        // Plans that grow with each LATERAL that is rewritten, and what was asked twice of each window.
+        format!("SELECT 1 FROM t t0{}", row(100, ", LATERAL (SELECT t@.a + 1 AS a) t#")),
+        format!("SELECT 1{} FROM t", row(100, ", sum(a) OVER (ORDER BY a + #)")),
+        format!("SELECT 1 FROM t t0{}", row(300, " JOIN t t# ON t#.a = t@.a")),
+        format!("SELECT 1 FROM t t0{}", row(300, " LEFT JOIN t t# USING (a)")),
+        format!("SELECT 1 FROM t t0{} WHERE true{}", row(300, ", t t#"), row(300, " AND t0.a = t#.b")),
+        format!(
+            "MERGE INTO t USING t u ON t.a = u.a{}",
+            row(300, " WHEN MATCHED AND u.b = # THEN UPDATE SET b = #")
+        ),
+        // Values: the product of two sizes.
+        format!("SELECT repeat('a', 100000) LIKE '%{}b'", "a%".repeat(10_000)),
+        "SELECT repeat('a', 100000) LIKE repeat('%a', 10000) || 'b' FROM t".to_owned(),
+        "SELECT repeat('a', 100000) ~ '(a{1,60}){1,60}b'".to_owned(),
+        "SELECT regexp_replace(repeat('a', 100000), '(a{1,60}){1,60}b', 'x')".to_owned(),
+        "SELECT jsonb_path_exists(to_jsonb(repeat('a', 100000)), '$ ? (@ like_regex \"(a{1,60}){1,60}b\")')"
+            .to_owned(),
+        "SELECT POSITION(repeat('a', 1000000) || 'b' IN repeat('a', 2000000))".to_owned(),
+        format!("SELECT {large} @> {large}, {large} && ARRAY[-1], ARRAY[-1] <@ {large}"),
+    ];
+    for statement in statements {
+        session.batch("SET statement_timeout = 500").unwrap();
+        let began = Instant::now();
+        let answer = session.batch(&statement);
+        let took = began.elapsed();
+        let head: String = statement.chars().take(80).collect();
+        if let Err(error) = answer {
+            assert_eq!(error.state(), SqlState::QUERY_CANCELED, "{error}: {head}");
+        }
+        assert!(took < Duration::from_secs(40), "{took:?}: {head}");
+    }
+}

@@ -241,18 +241,13 @@ impl Reader {
         if self.takes_word(word) { Ok(()) } else { Err(self.wrong()) }
     }
 
-    /// Alternatives, the weakest of all operators. Errors: 54001 for what is nested too deep.
+    /// Alternatives, the weakest of all operators.
     fn any(&mut self) -> Result<Any> {
-        self.depth += 1;
-        if self.depth > NESTING_MAX {
-            return Err(JsonError::new(b"54001", "the jsonpath is nested too deep"));
-        }
         let mut left = self.all()?;
         while self.takes("||") {
             let (one, other) = (self.truth(left)?, self.all()?);
             left = Any::Truth(Condition::Or(Box::new(one), Box::new(self.truth(other)?)));
         }
-        self.depth -= 1;
         Ok(left)
     }
 
@@ -389,8 +384,20 @@ impl Reader {
         }
     }
 
-    /// A beginning and the steps behind it, or what stands in parentheses.
+    /// What every nesting passes: parentheses, filters, subscripts and `exists`. Errors: 54001 for what is nested too
+    /// deep.
     fn primary(&mut self) -> Result<Any> {
+        self.depth += 1;
+        if self.depth > NESTING_MAX {
+            return Err(JsonError::new(b"54001", "the jsonpath is nested too deep"));
+        }
+        let found = self.operand();
+        self.depth -= 1;
+        found
+    }
+
+    /// A beginning and the steps behind it, or what stands in parentheses.
+    fn operand(&mut self) -> Result<Any> {
         let token = self.peek().cloned().ok_or_else(|| syntax(None))?;
         let base = match token {
             Token::Sign("$") => Expr::Root,
@@ -555,7 +562,12 @@ mod tests {
             let error = Path::read(text).expect_err(text);
             assert_eq!(error.told().message, message, "{text}");
         }
-        let deep = format!("{}$", "(".repeat(NESTING_MAX + 1));
-        assert_eq!(Path::read(&deep).expect_err("deep").told().state, *b"54001");
+        for open in ["(", "-", "$[", "$ ? (@ == ", "$ ? (exists(", "$ ? (!(", "$[0 to "] {
+            let deep = format!("{}$", open.repeat(NESTING_MAX + 1));
+            assert_eq!(Path::read(&deep).expect_err("deep").told().state, *b"54001", "{open}");
+            // None is read by recursion that nobody counts.
+            let deepest = format!("{}$", open.repeat(100_000));
+            assert_eq!(Path::read(&deepest).expect_err("deep").told().state, *b"54001", "{open}");
+        }
     }
 }

@@ -21,7 +21,7 @@ use super::Frame;
 use super::arith::{self, width};
 use super::ir::{Function, Ir};
 use super::text;
-use crate::like::Pattern;
+use halcyon_functions::like::Pattern;
 use halcyon_sql::error::{Result, SqlError};
 
 /// A kind of closures: the Rust type that they return.

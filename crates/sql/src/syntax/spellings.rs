@@ -257,26 +257,19 @@ pub(super) fn known_to_the_parser(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSp
     if !edits.is_empty() {
         // A query that is `TABLE t` stands before the clauses of a MERGE.
         edits.sort_unstable_by_key(|(first, ..)| *first);
-        for (first, last, text) in edits.into_iter().rev() {
-            let span = tokens[first].span;
+        let made = edits.into_iter().map(|(first, last, text)| {
             let made = Tokenizer::new(&PostgreSqlDialect {}, &text).tokenize();
-            let made = made.expect("words and quoted names are tokens");
-            tokens.splice(
-                first..=last,
-                made.into_iter().map(|token| TokenWithSpan::new(token, span)),
-            );
-        }
+            (first, last, made.expect("words and quoted names are tokens"))
+        });
+        tokens = replaced(tokens, made);
     }
-    for at in queries.iter().copied().rev() {
-        let span = tokens[at].span;
-        let select = [
-            Token::make_keyword("SELECT"),
-            Token::Mul,
-            Token::Whitespace(Whitespace::Space),
-            Token::make_keyword("FROM"),
-        ];
-        tokens.splice(at..=at, select.map(|token| TokenWithSpan::new(token, span)));
-    }
+    let select = [
+        Token::make_keyword("SELECT"),
+        Token::Mul,
+        Token::Whitespace(Whitespace::Space),
+        Token::make_keyword("FROM"),
+    ];
+    tokens = replaced(tokens, queries.iter().map(|at| (*at, *at, select.to_vec())));
     if let Some((insert, system)) = overriding {
         // Each query before INSERT has become four tokens. What follows INSERT is INTO.
         let shift = 3 * queries.iter().filter(|at| **at < words[insert]).count();
@@ -293,6 +286,32 @@ pub(super) fn known_to_the_parser(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSp
         put(insert, "OVERWRITE");
     }
     tokens
+}
+
+/// The tokens with others from one place to another, in one pass: a text may have tens of thousands of such places.
+///
+/// Shape: `pieces` holds (first, last, tokens), sorted by the first; of two that overlap the first is taken.
+fn replaced(
+    tokens: Vec<TokenWithSpan>,
+    pieces: impl Iterator<Item = (usize, usize, Vec<Token>)>,
+) -> Vec<TokenWithSpan> {
+    let mut pieces = pieces.peekable();
+    if pieces.peek().is_none() {
+        return tokens;
+    }
+    let mut all = Vec::with_capacity(tokens.len());
+    let mut next = 0;
+    for (first, last, made) in pieces.filter(|(first, last, _)| first <= last) {
+        if first < next {
+            continue;
+        }
+        let span = tokens[first].span;
+        all.extend_from_slice(&tokens[next..first]);
+        all.extend(made.into_iter().map(|token| TokenWithSpan::new(token, span)));
+        next = last + 1;
+    }
+    all.extend_from_slice(&tokens[next..]);
+    all
 }
 
 /// Whether the word at `words[at]` stands in brackets behind WITH, where options are.

@@ -4,7 +4,8 @@
 //! compiles it again for each batch. Where `%` is the only wildcard, a few SIMD searches are enough
 //! (`halcyon_value::like`, with `Substring`). ILIKE is handled here, too: a case-insensitive
 //! regular expression takes more letters for the same than PostgreSQL's lower case does (`ſ` for
-//! `s`).
+//! `s`). And so are patterns with many wildcards, and those that are no constants: a match of a regular expression
+//! cannot be ended, and takes time up to the product of the lengths of pattern and text.
 //!
 //! Cost: O(bytes) per string. Figures: docs/experiments/tpch.md, query 13.
 
@@ -25,14 +26,14 @@ use datafusion::logical_expr::{
 use halcyon_value::like;
 use memchr::memmem::Finder;
 
-use crate::interrupts::go_on;
+use super::go_on;
 
 /// A pattern whose parts are found by SIMD.
-pub(crate) type Pattern = like::Pattern<Substring>;
+pub type Pattern = like::Pattern<Substring>;
 
 /// The search for a substring by SIMD.
 #[derive(Debug)]
-pub(crate) struct Substring(Finder<'static>);
+pub struct Substring(Finder<'static>);
 
 impl like::Search for Substring {
     fn new(part: &str) -> Self {
@@ -60,7 +61,7 @@ pub fn with_searches(plan: LogicalPlan) -> Result<LogicalPlan> {
             let name = names.save(&expr);
             let new = expr.transform_up(|expr| {
                 let Expr::Like(like) = &expr else { return Ok(Transformed::no(expr)) };
-                if !searched(like) {
+                if like.escape_char.is_some() || !(searches(like) || taken(like)) {
                     return Ok(Transformed::no(expr));
                 }
                 let sides = [like.expr.get_type(&schema)?, like.pattern.get_type(&schema)?];
@@ -71,8 +72,7 @@ pub fn with_searches(plan: LogicalPlan) -> Result<LogicalPlan> {
                         ScalarUDF::from(search).call(vec![text])
                     }
                     ([DataType::Utf8View, DataType::Utf8View], None) => {
-                        let pattern = like.pattern.as_ref().clone();
-                        ScalarUDF::from(IgnoringCase::default()).call(vec![text, pattern])
+                        matching(like.case_insensitive, vec![text, like.pattern.as_ref().clone()])
                     }
                     _ => return Ok(Transformed::no(expr)),
                 };
@@ -85,14 +85,14 @@ pub fn with_searches(plan: LogicalPlan) -> Result<LogicalPlan> {
     .data()
 }
 
-/// Turns ILIKE into a function, so that DataFusion folds constants by PostgreSQL's rules and not by
-/// its own.
-pub(crate) fn check(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+/// Turns ILIKE, and LIKE with a pattern that is better not made a regular expression, into a function, so that
+/// DataFusion folds constants by PostgreSQL's rules and not by its own.
+pub fn check(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     match expr {
-        Expr::Like(Like { negated, expr, pattern, escape_char: None, case_insensitive: true }) => {
+        Expr::Like(like) if like.escape_char.is_none() && taken(&like) => {
+            let Like { negated, expr, pattern, case_insensitive, .. } = like;
             let view = |side: Expr| side.cast_to(&DataType::Utf8View, schema);
-            let sides = vec![view(*expr)?, view(*pattern)?];
-            let found = ScalarUDF::from(IgnoringCase::default()).call(sides);
+            let found = matching(case_insensitive, vec![view(*expr)?, view(*pattern)?]);
             Ok(Transformed::yes(if negated { Expr::Not(Box::new(found)) } else { found }))
         }
         other => Ok(Transformed::no(other)),
@@ -100,13 +100,22 @@ pub(crate) fn check(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> 
 }
 
 /// Undoes [`check`].
-pub(crate) fn uncheck(expr: Expr) -> Transformed<Expr> {
+pub fn uncheck(expr: Expr) -> Transformed<Expr> {
     match expr {
-        Expr::ScalarFunction(call) if call.func.name() == IgnoringCase::NAME => {
+        Expr::ScalarFunction(call)
+            if [Matching::LIKE, Matching::ILIKE].contains(&call.func.name()) =>
+        {
+            let ignore_case = call.func.name() == Matching::ILIKE;
             let mut sides = call.args.into_iter().map(Box::new);
             let (text, pattern) = (sides.next(), sides.next());
             let side = |side: Option<Box<Expr>>| side.expect("a text and a pattern");
-            Transformed::yes(Expr::Like(Like::new(false, side(text), side(pattern), None, true)))
+            Transformed::yes(Expr::Like(Like::new(
+                false,
+                side(text),
+                side(pattern),
+                None,
+                ignore_case,
+            )))
         }
         other => Transformed::no(other),
     }
@@ -122,35 +131,45 @@ fn literal(like: &Like) -> Option<&str> {
     pattern.as_deref()
 }
 
-/// Whether searches are better: Arrow would make a regular expression of the pattern, or it ignores
-/// case.
-fn searched(like: &Like) -> bool {
-    let searches = literal(like).is_some_and(|pattern| {
+/// Whether searches are better than the regular expression that Arrow would make of the pattern.
+fn searches(like: &Like) -> bool {
+    literal(like).is_some_and(|pattern| {
         let parts = pattern.split('%').filter(|part| !part.is_empty()).count();
         parts >= 2 && !pattern.contains(['_', '\\'])
-    });
-    like.escape_char.is_none() && (searches || like.case_insensitive)
+    })
 }
 
-/// `… ILIKE pattern` where the pattern is no constant.
+/// Wildcards of a pattern from which on no regular expression is made of it.
+const WILDCARDS_MANY: usize = 8;
+
+/// Whether Arrow's kernels are not asked: the match ignores case, or the pattern has many wildcards or is no constant.
+fn taken(like: &Like) -> bool {
+    let many = |pattern: &str| pattern.matches(['%', '_']).count() >= WILDCARDS_MANY;
+    let is_constant = matches!(like.pattern.as_ref(), Expr::Literal(..));
+    like.case_insensitive || !is_constant || literal(like).is_some_and(many)
+}
+
+/// A match of the text and the pattern that are `sides`.
+fn matching(ignore_case: bool, sides: Vec<Expr>) -> Expr {
+    let signature = Signature::any(2, Volatility::Immutable);
+    ScalarUDF::from(Matching { ignore_case, signature }).call(sides)
+}
+
+/// `… LIKE pattern` or `… ILIKE pattern`, where the pattern may be another one in each row.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct IgnoringCase {
+struct Matching {
+    ignore_case: bool,
     signature: Signature,
 }
 
-impl IgnoringCase {
-    const NAME: &str = "ilike";
+impl Matching {
+    const LIKE: &str = "like_of";
+    const ILIKE: &str = "ilike";
 }
 
-impl Default for IgnoringCase {
-    fn default() -> Self {
-        IgnoringCase { signature: Signature::any(2, Volatility::Immutable) }
-    }
-}
-
-impl ScalarUDFImpl for IgnoringCase {
+impl ScalarUDFImpl for Matching {
     fn name(&self) -> &str {
-        Self::NAME
+        if self.ignore_case { Self::ILIKE } else { Self::LIKE }
     }
 
     fn signature(&self) -> &Signature {
@@ -166,7 +185,7 @@ impl ScalarUDFImpl for IgnoringCase {
         let (texts, patterns) = (arrays[0].as_string_view(), arrays[1].as_string_view());
         let found = texts.iter().zip(patterns).map(|(text, pattern)| {
             let Some((text, pattern)) = text.zip(pattern) else { return Ok(None) };
-            let found = like::matches_while(text, pattern, Some('\\'), true, goes_on);
+            let found = like::matches_while(text, pattern, Some('\\'), self.ignore_case, goes_on);
             if found.is_none() {
                 go_on()?;
             }
