@@ -24,7 +24,6 @@ pub mod inference;
 pub mod locking;
 pub mod made;
 pub mod many_rows;
-pub mod outer_names;
 pub mod parse;
 mod postgresql;
 mod records;

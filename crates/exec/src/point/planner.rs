@@ -513,7 +513,7 @@ struct Pair<'r> {
 
 /// The conditions of a join, by what can be done with them when the inner side is read by itself.
 struct Split {
-    /// Those about the inner side alone.
+    /// Conditions about the inner side alone.
     own: Vec<Ir>,
     /// Equalities of a value of the outer side and a slot of the inner one.
     keys: Vec<Key>,

@@ -12,7 +12,7 @@ use datafusion::sql::sqlparser::ast::{
     Expr, Ident, ObjectNamePart, Query, SetExpr, TableFactor, TableWithJoins, VisitMut, VisitorMut,
 };
 
-use crate::identifier::fold;
+use halcyon_sql::identifier::fold;
 
 /// The schema in front of tables of outer queries.
 const OUTER: &str = "outer\u{1}";
@@ -97,7 +97,7 @@ fn joined(tables: &TableWithJoins, names: &mut HashMap<String, bool>) {
 
 #[cfg(test)]
 mod tests {
-    use crate::parse::parse_query;
+    use halcyon_sql::parse::parse_query;
 
     #[test]
     fn tables_of_outer_queries_get_a_schema_and_own_ones_do_not() {
