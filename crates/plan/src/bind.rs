@@ -185,7 +185,7 @@ impl Binder<'_> {
             let bound = planned.and_then(|plan| {
                 let (plan, params, collations) =
                     self.timed(Phase::Meaning, || self.meaning(plan, &given))?;
-                let shareable = context.system.get().is_none();
+                let shareable = !context.reads_system.get();
                 Ok(BoundQuery { plan, params, collations, shareable })
             });
             bound.map_err(|error| sql_error(error, text))
@@ -423,6 +423,7 @@ impl Binder<'_> {
             acting: RefCell::new(self.session.user.clone()),
             views: RefCell::new(HashMap::new()),
             system: OnceCell::new(),
+            reads_system: Cell::new(false),
         }
     }
 }
@@ -476,6 +477,8 @@ struct Context<'a> {
     views: RefCell<HashMap<u32, (Arc<ViewSource>, u64)>>,
     /// Made when a system table or function is first looked up.
     system: OnceCell<Arc<dyn SystemNames>>,
+    /// Whether a name was found there, so that the query shows something of its session.
+    reads_system: Cell<bool>,
 }
 
 impl Context<'_> {
@@ -598,7 +601,8 @@ impl Context<'_> {
     }
 
     fn system_table_id(&self, name: &TableReference) -> Option<u32> {
-        self.system().table_id(name.schema().unwrap_or("pg_catalog"), name.table())
+        let schema = name.schema().unwrap_or("pg_catalog");
+        self.of_system(|system| system.table_id(schema, name.table()))
     }
 
     /// A table with some of its system columns behind its own, and the numbers of rows, if they are wanted, last.
@@ -687,7 +691,7 @@ impl Context<'_> {
 
     fn system_table(&self, name: &TableReference) -> Option<Arc<dyn TableSource>> {
         let schema = name.schema().unwrap_or("pg_catalog");
-        self.system().table(schema, name.table()).map(provider_as_source)
+        self.of_system(|system| system.table(schema, name.table())).map(provider_as_source)
     }
 
     fn system_function(&self, name: &str) -> Option<Arc<ScalarUDF>> {
@@ -700,12 +704,17 @@ impl Context<'_> {
         if !self.binder.system.has_function(name) {
             return None;
         }
-        self.system().function(name).map(Arc::new)
+        self.of_system(|system| system.function(name)).map(Arc::new)
     }
 
-    fn system(&self) -> &dyn SystemNames {
+    /// What the system schemas have under a name. A name that they lack, such as that of an entry of WITH, leaves
+    /// the query as shareable as it was.
+    fn of_system<T>(&self, find: impl FnOnce(&dyn SystemNames) -> Option<T>) -> Option<T> {
         let Binder { catalog, session, system, .. } = self.binder;
-        self.system.get_or_init(|| relieved(|| system.names(catalog, session))).as_ref()
+        let names = self.system.get_or_init(|| relieved(|| system.names(catalog, session)));
+        let found = find(names.as_ref());
+        self.reads_system.set(self.reads_system.get() || found.is_some());
+        found
     }
 
     fn table_function(&self, name: &str, args: Vec<Expr>) -> DfResult<Arc<dyn TableSource>> {

@@ -91,6 +91,40 @@ fn the_second_execution_of_a_text_plans_nothing() {
     assert_eq!(db.statements_planned(), planned + 1, "the counter counts");
 }
 
+/// What does not show anything of its session is kept, whatever names stand in it that no table has.
+#[test]
+fn texts_of_every_form_are_planned_once() {
+    let db = items(2);
+    let mut session = db.session();
+    session.batch("CREATE VIEW cheap AS SELECT id, stock FROM item WHERE stock < 10").unwrap();
+    for text in [
+        "WITH x AS (SELECT id FROM item WHERE id = 1) SELECT * FROM x",
+        "WITH x AS (SELECT id FROM item), y AS (SELECT id FROM x) SELECT count(*) FROM x JOIN y USING (id)",
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3) SELECT sum(i) FROM n",
+        "SELECT q.n FROM (SELECT count(*) AS n FROM item) q",
+        "SELECT id FROM cheap c WHERE c.stock > 1",
+        "SELECT i FROM generate_series(1, 3) AS s(i)",
+        "SELECT v.a FROM (VALUES (1), (2)) AS v(a)",
+        "SELECT a.id, b.id FROM item a, LATERAL (SELECT id FROM item b WHERE b.id > a.id ORDER BY id LIMIT 1) b",
+        "SELECT id, rank() OVER (ORDER BY stock) FROM item WHERE id < 3",
+        "SELECT (SELECT max(b.stock) FROM item b WHERE b.id < a.id) FROM item a",
+        "SELECT upper(name), length(name), round(1.5) FROM item",
+        "SELECT ctid, tableoid FROM item WHERE id = 1",
+        "SELECT i FROM item i WHERE id = 1",
+        "SELECT name COLLATE \"C\" FROM item ORDER BY name COLLATE \"sv-x-icu\"",
+        "WITH x AS (SELECT 1 AS id) UPDATE item SET stock = stock FROM x WHERE item.id = x.id",
+        "DELETE FROM item USING (SELECT 99 AS id) x WHERE item.id = x.id",
+        "INSERT INTO item (id, name, stock) SELECT id + 1000, name, stock FROM item WHERE id < 0",
+        "SELECT id FROM item UNION SELECT stock FROM cheap",
+    ] {
+        session.execute(text, &[]).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let planned = db.statements_planned();
+        session.execute(text, &[]).unwrap();
+        db.session().execute(text, &[]).unwrap();
+        assert_eq!(db.statements_planned(), planned, "planned again: {text}");
+    }
+}
+
 #[test]
 fn a_statement_about_its_session_is_kept_for_no_other() {
     let db = Database::in_memory();
