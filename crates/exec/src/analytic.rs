@@ -193,7 +193,7 @@ impl AnalyticalPlan {
         env: &Env<'_>,
         roots: &[Vec<triomphe::Arc<Partition>>],
     ) -> Result<Option<LogicalPlan>> {
-        let rows = roots.iter().flatten().map(|partition| partition.row_count() as u64);
+        let rows = roots.iter().flatten().map(|partition| partition.row_count());
         match self.lookups.are_worth_it(rows) {
             true => self.lookups.looked_up(&self.logical, env, roots),
             false => Ok(None),

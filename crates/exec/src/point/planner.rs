@@ -260,13 +260,13 @@ impl Planner<'_> {
             so_far = Some(match so_far {
                 None => planned,
                 Some(outer) => {
-                    let pair = Pair { kind: JoinKind::Inner, conditions: &usable, inner: member };
-                    match self.by_key(&pair, outer, planned, start, limited) {
-                        Ok(joined) => joined,
-                        Err((outer, planned)) => {
-                            self.joined(JoinKind::Inner, outer, planned, vec![])
-                        }
-                    }
+                    let pair = Pair {
+                        kind: JoinKind::Inner,
+                        conditions: &usable,
+                        inner: member,
+                        inner_slots: &[],
+                    };
+                    self.paired(&pair, outer, planned, start, limited)
                 }
             });
         }
@@ -340,11 +340,13 @@ impl Planner<'_> {
         let none = Wanted { keys: &[], limited: false };
         let known = bound.with(&provided(&join.left));
         let inner = self.plan(&join.right, pairs.to_vec(), &known, none)?;
-        let pair = Pair { kind: join.kind, conditions: pairs, inner: &join.right };
-        Some(match self.by_key(&pair, outer, inner, bound, wanted.limited) {
-            Ok(joined) => joined,
-            Err((outer, inner)) => self.joined(join.kind, outer, inner, join.right_slots.clone()),
-        })
+        let pair = Pair {
+            kind: join.kind,
+            conditions: pairs,
+            inner: &join.right,
+            inner_slots: &join.right_slots,
+        };
+        Some(self.paired(&pair, outer, inner, bound, wanted.limited))
     }
 
     /// A semi join whose right side drives: each of its keys once, and the rows of the left side that have it.
@@ -379,28 +381,24 @@ impl Planner<'_> {
         Some(Planned { ordered, ..planned })
     }
 
-    /// A join that reads its inner side once and finds matches by their keys, if the outer side has several
-    /// rows and none of their values would help to find the inner rows in an index. Else the sides
-    /// come back.
-    fn by_key(
+    /// A join of two sides that have been planned. Its inner side is read once and matches are found by their keys, if
+    /// the outer side has several rows and none of their values would help to find the inner rows in an
+    /// index; else the inner side runs for every row of the outer one.
+    fn paired(
         &mut self,
         pair: &Pair<'_>,
         outer: Planned,
         inner: Planned,
         bound: &BoundSlots,
         limited: bool,
-    ) -> std::result::Result<Planned, (Planned, Planned)> {
-        if outer.single || limited {
-            return Err((outer, inner));
-        }
+    ) -> Planned {
         let Split { own, keys, rest } = Split::of(pair.conditions, bound, pair.inner);
-        if keys.is_empty() {
-            return Err((outer, inner));
-        }
-        let none = Wanted { keys: &[], limited: false };
-        let alone = match self.plan(pair.inner, own, bound, none) {
-            Some(alone) if alone.rank <= inner.rank => alone,
-            _ => return Err((outer, inner)),
+        let alone = match outer.single || limited || keys.is_empty() {
+            true => None,
+            false => self.plan(pair.inner, own, bound, Wanted { keys: &[], limited: false }),
+        };
+        let Some(alone) = alone.filter(|alone| alone.rank <= inner.rank) else {
+            return self.joined(pair.kind, outer, inner, pair.inner_slots.to_vec());
         };
         let gives_pairs = matches!(pair.kind, JoinKind::Inner | JoinKind::Left);
         let carry = match gives_pairs || !rest.is_empty() {
@@ -422,7 +420,7 @@ impl Planner<'_> {
             conditions: rest.iter().map(Program::from_ir).collect(),
             state: self.state(),
         });
-        Ok(Planned { node: self.node(node), ordered, single: false, rank })
+        Planned { node: self.node(node), ordered, single: false, rank }
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -509,6 +507,8 @@ struct Pair<'r> {
     /// What holds for pairs that match.
     conditions: &'r [Ir],
     inner: &'r Rel,
+    /// The inner side's layout, if rows without a match are given.
+    inner_slots: &'r [usize],
 }
 
 /// The conditions of a join, by what can be done with them when the inner side is read by itself.
