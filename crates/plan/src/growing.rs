@@ -448,7 +448,10 @@ mod tests {
         "arrow_try_cast", "arrow_typeof", "ascii", "asin", "asind", "asinh", "atan", "atan2", "atan2d",
         "atand", "atanh", "bit_count", "bit_length", "bitwise_not", "broadcast", "btrim", "bucket_of_thresholds",
         "bytes_length", "cardinality", "cast_to_type", "cbrt", "ceil", "character_length", "chr",
-        "clock_timestamp", "coalesce", "contains", "cos", "cosd", "cosh", "cosine_distance", "cot", "cotd",
+        "clock_timestamp", "coalesce",
+        // Asks for the memory of each key by itself; the others change letters one by one.
+        "collation\u{1}key", "collation\u{1}lower", "collation\u{1}text", "collation\u{1}upper",
+        "contains", "cos", "cosd", "cosh", "cosine_distance", "cot", "cotd",
         "current_catalog", "current_database", "current_date", "current_role", "current_schema",
         "current_time", "current_timestamp", "current_user", "currval", "date_bin", "date_part", "date_trunc",
         "degrees", "digest", "div", "empty", "ends_with",
