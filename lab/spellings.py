@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 """Times of the spellings in tests/data/spellings.sql through psycopg, beside PostgreSQL's.
 
-    lab/spellings.py HALCYON POSTGRESQL [--warehouses 2]
+    lab/spellings.py HALCYON POSTGRESQL [--warehouses 2] [--json]
 
 Both are connection strings ("host=127.0.0.1 port=5433 user=halcyon dbname=halcyon"); the tables of TPC-C are made anew
 in both. Every statement is prepared and run up to nine times; writes are rolled back. A line has the medians in
 milliseconds of Halcyon and PostgreSQL, SLOW where Halcyon takes more than twice the group's best and 0.15 ms,
-and DIFF where the answers differ; the last line has the counts. Needs psycopg (tests/requirements.txt).
+and DIFF where the answers differ; the last line has the counts. With --json the same as one object. Needs psycopg (tests/requirements.txt).
 """
 
 import argparse
+import json
 import random
 import re
 import sys
@@ -133,35 +134,52 @@ def measured(connection, text, values):
     return times[len(times) // 2] * 1e3, answer
 
 
+def show(statements, counts):
+    group = None
+    for found in statements:
+        if found["group"] != group:
+            group = found["group"]
+            print(f"== {group}: best {found['best_ms']:.3f} ms")
+        marks = ["SLOW"] if found["slow"] else []
+        if found["different"] is not None:
+            marks.append(f"DIFF {found['different']}")
+        times = (found["halcyon_ms"] or -1, found["postgresql_ms"] or -1)
+        print(f"{times[0]:9.3f} {times[1]:9.3f} {' '.join(marks):5} {found['statement'][:120]}")
+    print("{count} statements: {slow} slow, {slower} slower than PostgreSQL, {different} different".format(**counts))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("halcyon")
     parser.add_argument("postgresql")
     parser.add_argument("--warehouses", type=int, default=2)
+    parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     tables = list(rows(options.warehouses))
     servers = [psycopg.connect(options.halcyon), psycopg.connect(options.postgresql)]
     for server in servers:
         load(server, tables)
-    count = slow = different = slower = 0
+    statements = []
     for name, values, texts in groups():
         results = [[measured(server, text, values) for server in servers] for text in texts]
         best = min((own[0] for own, _ in results if own[0] is not None), default=0)
-        print(f"== {name}: best {best:.3f} ms")
         for (own, other), text in zip(results, texts):
-            marks = []
-            if own[1] != other[1]:
-                marks.append(f"DIFF {own[1]!r:.80} / {other[1]!r:.80}")
-                different += 1
-            if own[0] is not None and own[0] > 2 * best + 0.15:
-                marks.append("SLOW")
-                slow += 1
-            if None not in (own[0], other[0]):
-                slower += own[0] > other[0]
-            count += 1
-            print(f"{own[0] or -1:9.3f} {other[0] or -1:9.3f} {' '.join(marks):5} {text[:120]}")
-    print(f"{count} statements: {slow} slow, {slower} slower than PostgreSQL, {different} different")
-    return 1 if different else 0
+            statements.append({
+                "group": name, "statement": text, "halcyon_ms": own[0], "postgresql_ms": other[0], "best_ms": best,
+                "slow": own[0] is not None and own[0] > 2 * best + 0.15,
+                "different": None if own[1] == other[1] else f"{own[1]!r:.80} / {other[1]!r:.80}",
+            })
+    slower = [s for s in statements if None not in (s["halcyon_ms"], s["postgresql_ms"])
+              and s["halcyon_ms"] > s["postgresql_ms"]]
+    counts = {
+        "count": len(statements), "slow": sum(s["slow"] for s in statements), "slower": len(slower),
+        "different": sum(s["different"] is not None for s in statements),
+    }
+    if options.json:
+        print(json.dumps({"statements": statements, **counts}))
+    else:
+        show(statements, counts)
+    return 1 if counts["different"] else 0
 
 
 if __name__ == "__main__":

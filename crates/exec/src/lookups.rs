@@ -37,6 +37,9 @@ use halcyon_sql::values::{ArrayWriter, sql_type_of};
 
 /// Rows that a part may visit, in about a millisecond.
 const VISITS_MAX: u32 = 16_384;
+/// Nodes that a part may have: each subtree that may be one is planned by itself, in time that grows with the square of
+/// its joins.
+const NODES_MAX: usize = 64;
 /// Rows that the tables of a plan must have together, or its parts are scanned.
 const ROWS_LEAST: u64 = 16_384;
 
@@ -180,13 +183,15 @@ impl Search<'_> {
 
     fn part(&self, node: &LogicalPlan, at: usize) -> Option<Part> {
         let schema = Arc::clone(node.schema());
-        if !schema.fields().iter().all(|field| type_of(field).is_some()) || !may_be_part(node) {
+        let nodes = self.next - at;
+        let has_types = || schema.fields().iter().all(|field| type_of(field).is_some());
+        if nodes > NODES_MAX || !has_types() || !may_be_part(node) {
             return None;
         }
         let plan = PointPlan::compile(node)?;
         let place = |table: &Arc<Table>| self.tables.iter().position(|own| own.id == table.id);
         let tables = plan.tables().iter().map(place).collect::<Option<Vec<_>>>()?;
-        (!tables.is_empty()).then(|| Part { at, nodes: self.next - at, plan, schema, tables })
+        (!tables.is_empty()).then(|| Part { at, nodes, plan, schema, tables })
     }
 }
 

@@ -540,7 +540,12 @@ fn joins_keep_rows_by_key_where_no_index_helps() {
         "SELECT price FROM item WHERE grp = 3 EXCEPT SELECT price FROM spread WHERE grp = 5",
         "Hash join, no match",
     );
-    // One row of the outer side, or few rows wanted: nothing is worth keeping.
+    // An index finds the rows of each outer row, though another one finds all that may match.
+    check(
+        "SELECT a.id, b.id FROM item a JOIN spread b ON b.grp = a.grp WHERE a.price = 1.25 AND b.name = 'item 3'",
+        "by_grp_day_: grp = #",
+    );
+    // One row of the outer side: nothing is worth keeping.
     check(
         "SELECT a.id, b.id FROM item a JOIN spread b ON b.price = a.price WHERE a.id = 3 AND b.grp = 5",
         "Nested loop",
@@ -625,6 +630,11 @@ fn parts_by_index_give_the_rows_of_scans() {
         ),
         (
             "SELECT x.id, rank() OVER (ORDER BY x.name) FROM big x, big y WHERE x.id = 5 AND y.id = 6 AND x.name <> y.name",
+            true,
+        ),
+        // More rows than may be visited, of few that were read.
+        (
+            "SELECT count(*), max(n) FROM (SELECT row_number() OVER (ORDER BY a.id, b.id) AS n FROM big a JOIN big b ON b.name = a.name WHERE a.part = 3 AND b.part = 4) AS t",
             true,
         ),
         // No rows.

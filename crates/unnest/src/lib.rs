@@ -233,15 +233,17 @@ fn without_subqueries(node: LogicalPlan, names: &mut Names) -> Result<Transforme
 /// A WHERE over a LATERAL join with what it asks of the left side alone below the join, so that the domain has
 /// no more than the rows that matter: `FROM c, LATERAL (… c.id … LIMIT 1) WHERE c.id = 7` looks for one row's.
 fn with_early_conditions(node: LogicalPlan) -> Result<LogicalPlan> {
-    let LogicalPlan::Filter(Filter { predicate, input, .. }) = node else { return Ok(node) };
-    let mut join = match input.as_ref() {
-        LogicalPlan::Join(join)
-            if matches!(join.join_type, JoinType::Inner | JoinType::Left)
-                && is_lateral(input.as_ref()) =>
-        {
-            join.clone()
-        }
-        _ => return filter(Arc::unwrap_or_clone(input), vec![predicate]),
+    let (mut join, predicate) = match &node {
+        LogicalPlan::Filter(Filter { predicate, input, .. }) => match input.as_ref() {
+            LogicalPlan::Join(join)
+                if matches!(join.join_type, JoinType::Inner | JoinType::Left)
+                    && is_lateral(input) =>
+            {
+                (join.clone(), predicate.clone())
+            }
+            _ => return Ok(node),
+        },
+        _ => return Ok(node),
     };
     let left = Arc::clone(join.left.schema());
     let is_early = |condition: &Expr| {

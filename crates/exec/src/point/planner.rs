@@ -3,12 +3,13 @@
 use datafusion::logical_expr::LogicalPlan;
 
 use super::PointPlan;
-use super::access::{self, BoundSlots, Choice, Probe, RANK_UNIQUE, Wanted};
+use super::access::{self, BoundSlots, Choice, Path, Probe, RANK_UNIQUE, Range, Wanted};
 use super::aggregate::{Function, Rule};
 use super::node::{AggregateNode, AggregateStep, HashKey, HashNode, Node, NodeKind, ScanNode};
 use super::rel::{Builder, JoinKind, JoinRel, Rel, Scan, SortKey};
 use super::twin::Relations;
 use super::unique::UniqueLookup;
+use halcyon_base::IndexId;
 use halcyon_plan::scalar::{Compare, Ir, Program};
 use halcyon_sql::error::Result;
 use halcyon_store::Type;
@@ -364,12 +365,12 @@ impl Planner<'_> {
         }
         let none = Wanted { keys: &[], limited: false };
         let right = self.plan(&join.right, own, bound, none)?;
-        let slots: Vec<usize> = keys.iter().map(|key| key.inner).collect();
         let outer = match right.single {
             true => right,
             false => {
+                let slots = keys.iter().map(|key| key.inner).collect();
                 let (input, state) = (right.node.into(), self.state());
-                let node = self.node(NodeKind::Distinct { input, slots: slots.clone(), state });
+                let node = self.node(NodeKind::Distinct { input, slots, state });
                 Planned { node, ..right }
             }
         };
@@ -397,7 +398,7 @@ impl Planner<'_> {
             true => None,
             false => self.plan(pair.inner, own, bound, Wanted { keys: &[], limited: false }),
         };
-        let Some(alone) = alone.filter(|alone| alone.rank <= inner.rank) else {
+        let Some(alone) = alone.filter(|alone| reads(&alone.node) == reads(&inner.node)) else {
             return self.joined(pair.kind, outer, inner, pair.inner_slots.to_vec());
         };
         let gives_pairs = matches!(pair.kind, JoinKind::Inner | JoinKind::Left);
@@ -499,6 +500,22 @@ impl Planner<'_> {
         let planned = self.plan(input, vec![not_null], bound, wanted)?;
         (planned.ordered && !planned.single).then_some(planned)
     }
+}
+
+/// How the tables below a node are read: index, columns of its key that are fixed, ends of a range.
+fn reads(node: &Node) -> Vec<Option<(IndexId, usize, bool, bool)>> {
+    let own = match &node.kind {
+        NodeKind::Scan(scan) => Some(match &scan.access.path {
+            Path::Full => None,
+            Path::Index(path) => {
+                let has = |end: fn(&Range) -> bool| path.range.as_ref().is_some_and(end);
+                let ends = (has(|range| range.low.is_some()), has(|range| range.high.is_some()));
+                Some((path.index, path.prefix.len(), ends.0, ends.1))
+            }
+        }),
+        _ => None,
+    };
+    own.into_iter().chain(node.kind.inputs().into_iter().flat_map(reads)).collect()
 }
 
 /// Two sides of a join, of which the inner one is planned.

@@ -399,6 +399,9 @@ impl<'a> Cx<'a> {
         };
         while row != NO_ROW {
             self.poll()?;
+            if self.is_exhausted {
+                return Ok(false);
+            }
             let width = hash.carry.len();
             let values = &kept.rows[row as usize * width..][..width];
             for (slot, value) in hash.carry.iter().zip(values) {
