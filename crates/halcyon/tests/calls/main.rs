@@ -334,9 +334,11 @@ impl Found {
     }
 }
 
-/// Runs cases of a seed until `until`.
-fn run_seed(seed: u64, cases: std::ops::Range<u64>, until: Instant, found: &mut Found) {
+/// Runs cases of a seed for `time`, which begins with the first case: a child fills its tables for
+/// seconds before.
+fn run_seed(seed: u64, cases: std::ops::Range<u64>, time: Duration, found: &mut Found) {
     let verbose = std::env::var_os("HALCYON_FUZZ_VERBOSE").is_some();
+    let mut until = None;
     let mut first = cases.start;
     while first < cases.end {
         let mut child = start(seed, first, cases.end);
@@ -355,8 +357,9 @@ fn run_seed(seed: u64, cases: std::ops::Range<u64>, until: Instant, found: &mut 
                     }
                     let (word, rest) = line.split_once(' ').unwrap_or((&line, ""));
                     match word {
-                        "begin" if Instant::now() > until => break None,
+                        "begin" if until.is_some_and(|until| Instant::now() > until) => break None,
                         "begin" => {
+                            until.get_or_insert_with(|| Instant::now() + time);
                             let (number, name) = rest.split_once(' ').unwrap_or((rest, ""));
                             running = number.parse().ok();
                             callable = name.to_owned();
@@ -418,14 +421,14 @@ fn child() {
 fn every_call_is_answered_alike_by_all_fuzz() {
     let seed = number("HALCYON_FUZZ_SEED").unwrap_or(1);
     let seconds = number("HALCYON_FUZZ_SECONDS");
-    let until = Instant::now() + Duration::from_secs(seconds.unwrap_or(24 * 3600));
+    let time = Duration::from_secs(seconds.unwrap_or(24 * 3600));
     let cases = match (number("HALCYON_FUZZ_CASE"), seconds) {
         (Some(case), _) => case..case + 1,
         (None, Some(_)) => 0..u64::MAX,
         (None, None) => 0..CASES,
     };
     let mut found = Found::default();
-    run_seed(seed, cases, until, &mut found);
+    run_seed(seed, cases, time, &mut found);
     assert!(found.cases > 0, "the child does not even begin");
     check(&found);
 }
