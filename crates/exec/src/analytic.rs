@@ -50,12 +50,13 @@ use halcyon_base::clock;
 use halcyon_base::memory::Work;
 use halcyon_operators::{on_workers, paced};
 use halcyon_store::Partition;
-use halcyon_task::{Annotation, Locality, RunningGroup};
+use halcyon_task::{Annotation, ClassId, Locality, Priority, RunningGroup};
 use halcyon_txn::{CancelToken, Mode};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use halcyon_catalog::Table;
+use halcyon_catalog::session_vars::Placement;
 use halcyon_functions::like;
 use halcyon_plan::engine::DataFusion;
 use halcyon_plan::env::{Env, Need};
@@ -331,15 +332,20 @@ impl AnalyticalPlan {
         env: &Env<'_>,
     ) -> Result<Execution> {
         let runtime = self.df.runtime();
-        let threads = env.session.threads.clamp(1, runtime.worker_count());
+        let placement = &env.session.placement;
+        let threads = placement.workers_max.unwrap_or(usize::MAX).min(env.session.threads);
+        let threads = threads.clamp(1, runtime.worker_count());
         let mut group = runtime.group();
+        for quota in self.df.quotas().under(&placement.quotas, runtime) {
+            group.under(&quota);
+        }
         if threads < runtime.worker_count() {
             group.limit(threads);
         }
         // An island is left only if it has not got the workers that the statement may have.
         let island = runtime.worker_count() / runtime.island_count().max(1);
         let locality = if threads <= island { Locality::OneIsland } else { Locality::Spread };
-        drop(group.future(Annotation::new(), work));
+        drop(group.future(annotation(placement), work));
         let group = group.enqueue(locality).map_err(|_| cancelled())?;
         self.df.executions().note(executions::Execution {
             session: env.session.session_id,
@@ -349,6 +355,17 @@ impl AnalyticalPlan {
         });
         Ok(Execution::Group(group))
     }
+}
+
+/// What the task runtime is told of the tasks of a statement; those that they spawn inherit it.
+fn annotation(placement: &Placement) -> Annotation {
+    let band = match placement.band {
+        0 => Priority::Urgent,
+        1 => Priority::High,
+        2 => Priority::Normal,
+        _ => Priority::Low,
+    };
+    Annotation::new().class(ClassId(placement.class)).priority(band)
 }
 
 /// Runs `work` on a thread of its own.

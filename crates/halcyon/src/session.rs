@@ -135,6 +135,7 @@ impl Session {
             names_temporary: false,
             time_zone: String::new(),
             threads: 0,
+            placement: halcyon_catalog::session_vars::Placement::of_class(3),
             memory_bytes: 0,
             session_id: id,
             sequence_values: Arc::default(),

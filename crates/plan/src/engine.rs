@@ -14,6 +14,7 @@ use halcyon_task::Runtime;
 use crate::accounts::Accounts;
 use crate::brief::Brief;
 use crate::executions::Executions;
+use crate::quotas::Quotas;
 use crate::system_names::SystemSchemas;
 use crate::workers::{self, Workers};
 
@@ -36,6 +37,7 @@ struct Shared {
     brief: Brief,
     plannings: AtomicU64,
     executions: Executions,
+    quotas: Quotas,
 }
 
 impl DataFusion {
@@ -59,6 +61,7 @@ impl DataFusion {
             bare,
             plannings: AtomicU64::new(0),
             executions: Executions::default(),
+            quotas: Quotas::default(),
         }))
     }
 
@@ -116,6 +119,11 @@ impl DataFusion {
     /// The statements that run on the workers.
     pub fn executions(&self) -> &Executions {
         &self.0.executions
+    }
+
+    /// The workers that workload classes may use.
+    pub fn quotas(&self) -> &Quotas {
+        &self.0.quotas
     }
 
     /// The workers that operators run on, if a statement has needed them so far.
