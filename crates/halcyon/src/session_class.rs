@@ -1,0 +1,203 @@
+//! The workload class of a session's statements: found by the mappings, kept until something changes that they look
+//! at, and restricted by a hint for one statement (P4 §2; HANA's mappings are looked at when a client connects, these
+//! before every statement).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use halcyon_catalog::session_vars::Placement;
+use halcyon_prepare::plan::{Plan, Prepared};
+use halcyon_sql::error::{SqlError, SqlState};
+use halcyon_workload::{Band, ClassId, Context, Limits, Resolution, Snapshot, band};
+
+use crate::session::Session;
+
+/// The class of a session's statements, with what follows from it.
+#[derive(Clone)]
+pub(crate) struct SessionClass {
+    /// The epoch of the workload for which it was found; 0: to be found again.
+    pub epoch: u64,
+    pub class: ClassId,
+    pub limits: Arc<Limits>,
+    pub resolution: Arc<Resolution>,
+    /// Whether statements pass the gate.
+    pub is_gated: bool,
+    /// Whether every statement is measured: there are classes of users.
+    pub is_measured: bool,
+    pub timeout: Option<Duration>,
+    /// The most bytes of a statement.
+    pub memory: Option<i64>,
+    /// Number for the memory that the class's statements hold together.
+    pub memory_class: Option<u8>,
+    pub placement: Placement,
+    /// The place of statements that are estimated to be long.
+    pub long: Option<Placement>,
+}
+
+impl SessionClass {
+    /// The class of a session of which nothing has been asked so far.
+    pub fn unknown(snapshot: &Snapshot) -> Self {
+        let class = ClassId::DEFAULT;
+        let limits = Arc::new(snapshot.class(class).limits.clone());
+        let resolution = snapshot.resolve(&Context::default());
+        SessionClass { epoch: 0, ..SessionClass::of(snapshot, class, limits, resolution) }
+    }
+
+    fn of(snapshot: &Snapshot, class: ClassId, limits: Arc<Limits>, resolution: Resolution) -> Self {
+        let limited_memory = chain(snapshot, class)
+            .any(|class| snapshot.class(class).limits.total_memory.is_some());
+        let is_gated = is_gated(snapshot, class, &limits);
+        SessionClass {
+            epoch: 0,
+            class,
+            resolution: Arc::new(resolution),
+            is_gated,
+            is_measured: !snapshot.is_plain(),
+            timeout: limits.statement_timeout,
+            memory: limits.statement_memory.and_then(|bytes| i64::try_from(bytes).ok()),
+            memory_class: (limited_memory || !snapshot.is_plain()).then_some(class.0),
+            placement: placement(snapshot, class, &limits),
+            long: limits.auto_class.filter(|long| *long != class).map(|long| {
+                let limits = snapshot.restrict(class, long);
+                placement(snapshot, long, &limits)
+            }),
+            limits,
+        }
+    }
+}
+
+/// A class and those above it.
+fn chain(snapshot: &Snapshot, class: ClassId) -> impl Iterator<Item = ClassId> {
+    std::iter::successors(Some(class), |class| snapshot.class(*class).parent)
+}
+
+/// Whether statements of a class have to pass the gate.
+fn is_gated(snapshot: &Snapshot, class: ClassId, limits: &Limits) -> bool {
+    let bounds = |limits: &Limits| {
+        limits.concurrency.is_some()
+            || limits.targets.iter().any(Option::is_some)
+            || limits.reject_cpu.is_some()
+            || limits.queue_cpu.is_some()
+    };
+    let is_engine = [ClassId::CRITICAL, ClassId::BACKGROUND, ClassId::ADMIN].contains(&class);
+    !is_engine
+        && !snapshot.is_plain()
+        && (bounds(limits)
+            || chain(snapshot, class).any(|class| bounds(&snapshot.class(class).limits))
+            || snapshot.brake() != halcyon_workload::Brake::Off)
+}
+
+/// The place of a statement of a class among the tasks of all.
+fn placement(snapshot: &Snapshot, class: ClassId, limits: &Limits) -> Placement {
+    let limited = |class: &ClassId| snapshot.class(*class).limits.total_threads.is_some();
+    Placement {
+        class: class.0,
+        band: match band(limits.priority) {
+            Band::Urgent => 0,
+            Band::High => 1,
+            Band::Normal => 2,
+            Band::Low => 3,
+        },
+        workers_max: limits.statement_threads.map(|threads| threads as usize),
+        quotas: chain(snapshot, class).filter(limited).map(|class| class.0).collect(),
+    }
+}
+
+impl Session {
+    /// Finds the class of the statement that is about to run.
+    #[inline]
+    pub(crate) fn choose_class(&mut self, prepared: &Prepared) {
+        if self.class.epoch != self.shared.workload.epoch() {
+            self.classify();
+        }
+        if prepared.workload_class.is_some() {
+            self.restrict_class(prepared);
+        }
+    }
+
+    /// Has the class found again before the next statement: something has changed that mappings look at.
+    pub(crate) fn forget_class(&mut self) {
+        self.class.epoch = 0;
+    }
+
+    #[cold]
+    fn classify(&mut self) {
+        // A snapshot that comes meanwhile is of a later epoch, and is looked at before the next statement.
+        let epoch = self.shared.workload.epoch();
+        let snapshot = self.shared.workload.snapshot();
+        let resolution = self.resolution(&snapshot);
+        let class = resolution.class;
+        let limits = Arc::new(snapshot.class(class).limits.clone());
+        self.class = SessionClass { epoch, ..SessionClass::of(&snapshot, class, limits, resolution) };
+        self.take_place();
+    }
+
+    /// What the mappings say of the session.
+    fn resolution(&self, snapshot: &Snapshot) -> Resolution {
+        let variable = |name: &str| self.settings.changed(&format!("session_context.{name}"));
+        let user = self.vars.user.as_str();
+        let roles = self.catalog.roles.keys();
+        let groups: Vec<String> =
+            roles.filter(|role| self.catalog.is_member(user, role)).cloned().collect();
+        let application = Some(self.in_force.application.as_str()).filter(|name| !name.is_empty());
+        let context = Context {
+            user: Some(user),
+            groups: &groups,
+            application_name: variable("application").or(application),
+            application_user: variable("applicationuser"),
+            application_component: variable("applicationcomponent"),
+            application_component_type: variable("applicationcomponenttype"),
+            application_source: variable("applicationsource"),
+            client: variable("client"),
+            tenant: variable("tenant"),
+            xs_user: variable("xs_applicationuser"),
+            schema: None,
+            object: None,
+            database: Some(&self.vars.database),
+        };
+        let may_use = |class: ClassId| {
+            self.catalog.may_use_workload_class(user, &snapshot.class(class).name)
+        };
+        snapshot.resolve_for(&context, may_use)
+    }
+
+    /// Restricts the class as the statement's hint asks for, for this statement alone.
+    #[cold]
+    fn restrict_class(&mut self, prepared: &Prepared) {
+        let Some(name) = &prepared.workload_class else { return };
+        let snapshot = self.shared.workload.snapshot();
+        let hinted = snapshot.by_name(name).filter(|class| class.enabled);
+        let Some(hinted) = hinted else {
+            let message = format!("workload class \"{name}\" does not exist, its hint is ignored");
+            return self.notice(SqlError::new(SqlState::WARNING, message));
+        };
+        let base = self.class.class;
+        let limits = Arc::new(snapshot.restrict(base, hinted.id));
+        // Lowering a statement needs no right: it is counted to the class that it names.
+        let counted = match hinted.limits.priority <= self.class.limits.priority
+            || self.catalog.may_use_workload_class(&self.vars.user, &hinted.name)
+        {
+            true => hinted.id,
+            false => base,
+        };
+        let resolution = Resolution::clone(&self.class.resolution);
+        self.class = SessionClass::of(&snapshot, counted, limits, resolution);
+        self.take_place();
+    }
+
+    /// Tells executors and other sessions of the class.
+    fn take_place(&mut self) {
+        self.vars.placement = self.class.placement.clone();
+        self.vars.long_placement = self.class.long.clone();
+        self.entry.set_class(self.class.class, &self.class.resolution, &self.class.limits);
+    }
+}
+
+/// Whether a statement passes the gate of its class: it reads or writes rows, or changes the catalog.
+pub(crate) fn passes_gate(plan: &Plan) -> bool {
+    match plan {
+        Plan::Point(_) | Plan::Analytical(_) | Plan::Write(_) | Plan::Ddl(_) | Plan::Copy(_) => true,
+        Plan::Explain { asked, .. } => asked.analyze,
+        Plan::Utility(_) | Plan::Lines(_) | Plan::Subscribe { .. } | Plan::Empty => false,
+    }
+}
