@@ -24,6 +24,8 @@ pub struct SessionVars {
     pub threads: usize,
     /// The place that the workload class of the running statement gives the statement among others.
     pub placement: Placement,
+    /// The place of the statement if it turns out to be long; `None`: the same.
+    pub long_placement: Option<Placement>,
     /// Bytes an analytical statement may hold.
     pub memory_bytes: usize,
     /// Identity shown by `pg_backend_pid()` and `halcyon.sessions`.
@@ -69,6 +71,7 @@ impl SessionVars {
             time_zone: "UTC".to_owned(),
             threads: 1,
             placement: Placement::of_class(1),
+            long_placement: None,
             memory_bytes: usize::MAX,
             session_id: 0,
             copy_folder: None,

@@ -78,6 +78,11 @@ use crate::pool::pool;
 /// Batches that wait for a slow reader.
 const BATCHES_AHEAD: usize = 4;
 
+/// Processor time of a statement that is long, and what a row that it scans is estimated to cost: TPC-H's queries
+/// take 10 to 60 ns for each row of their tables.
+const LONG_NS: u64 = 100_000_000;
+const NS_PER_ROW: u64 = 30;
+
 /// How often a reader that blocks its thread looks whether its statement was refused memory, which wakes nobody.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -174,8 +179,9 @@ impl AnalyticalPlan {
         with_new_stack(|| {
             let looked_up = under(env.cancel, || self.looked_up(env, &roots))?;
             let snapshot = Arc::new(Snapshot::new(&self.tables, roots));
+            let scanned = if looked_up.is_some() { 0 } else { snapshot.row_counts().sum() };
             let (plan, config) = under(env.cancel, || self.executable(env, &snapshot, looked_up))?;
-            self.launch(plan, config, env)
+            self.launch(plan, config, env, placement(env, scanned))
         })
     }
 
@@ -270,6 +276,7 @@ impl AnalyticalPlan {
         plan: Arc<dyn ExecutionPlan>,
         config: SessionConfig,
         env: &Env<'_>,
+        placement: &Placement,
     ) -> Result<BatchStream> {
         let runtime_env = runtime_env(env).map_err(|error| sql_error(error, ""))?;
         let none = HashMap::new;
@@ -310,7 +317,7 @@ impl AnalyticalPlan {
         let work = owner.id().working(work);
         let execution = match self.waits {
             true => on_own_thread(work)?,
-            false => self.as_tasks(work, env)?,
+            false => self.as_tasks(work, env, placement)?,
         };
         let schema = Arc::clone(&self.schema);
         Ok(BatchStream {
@@ -321,6 +328,7 @@ impl AnalyticalPlan {
             plan: measured,
             cancel: watched,
             received: None,
+            class: placement.class,
             _work: owner,
         })
     }
@@ -330,9 +338,9 @@ impl AnalyticalPlan {
         &self,
         work: impl Future<Output = ()> + Send + 'static,
         env: &Env<'_>,
+        placement: &Placement,
     ) -> Result<Execution> {
         let runtime = self.df.runtime();
-        let placement = &env.session.placement;
         let threads = placement.workers_max.unwrap_or(usize::MAX).min(env.session.threads);
         let threads = threads.clamp(1, runtime.worker_count());
         let mut group = runtime.group();
@@ -355,6 +363,13 @@ impl AnalyticalPlan {
         });
         Ok(Execution::Group(group))
     }
+}
+
+/// The place of a statement that scans so many rows: that of long statements if it is estimated to be one.
+fn placement<'e>(env: &'e Env<'_>, rows: u64) -> &'e Placement {
+    let session = env.session;
+    let is_long = rows.saturating_mul(NS_PER_ROW) >= LONG_NS;
+    session.long_placement.as_ref().filter(|_| is_long).unwrap_or(&session.placement)
 }
 
 /// What the task runtime is told of the tasks of a statement; those that they spawn inherit it.
@@ -433,6 +448,8 @@ enum Execution {
 /// The result of an analytical plan: a blocking iterator. Dropping it ends the work.
 pub struct BatchStream {
     schema: SchemaRef,
+    /// Number of the workload class that its tasks are of.
+    class: u8,
     receiver: mpsc::Receiver<Result<RecordBatch>>,
     /// Told behind the last batch; dropped by an execution that was ended before.
     ended: Option<oneshot::Receiver<()>>,
@@ -447,6 +464,11 @@ pub struct BatchStream {
 }
 
 impl BatchStream {
+    /// Number of the workload class that the statement's tasks are of.
+    pub fn class(&self) -> u8 {
+        self.class
+    }
+
     /// Columns of the batches.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema

@@ -15,6 +15,7 @@ use halcyon_pgcatalog::CursorRow;
 use halcyon_prepare::cache::Lookup;
 use halcyon_prepare::plan::Prepared;
 use halcyon_prepare::shapes::MissReason;
+use halcyon_workload::{ClassId, Limits, Resolution};
 use parking_lot::Mutex;
 
 use crate::settings::Settings;
@@ -52,6 +53,8 @@ pub(crate) struct SessionEntry {
     pub cursors: Mutex<Vec<CursorRow>>,
     /// The session's settings, for statements over the system views.
     settings: Mutex<Settings>,
+    /// The workload class of its last statement.
+    class: Mutex<Option<ClassShown>>,
     running: AtomicBool,
     /// Results whose rows are being read, behind the statements that gave them.
     reading: AtomicU32,
@@ -70,6 +73,14 @@ pub(crate) struct SessionEntry {
     /// Number of the last stretch that has failed.
     failed: AtomicU64,
     texts: Box<[Mutex<Arc<str>>]>,
+}
+
+/// The workload class of a session, as others see it.
+#[derive(Clone)]
+pub(crate) struct ClassShown {
+    pub class: ClassId,
+    pub limits: Arc<Limits>,
+    pub resolution: Arc<Resolution>,
 }
 
 /// Tells the session of a result whose rows come as they are read: while they are read its statement
@@ -161,8 +172,9 @@ pub(crate) struct Tallies(Box<[Tally]>);
 /// The measurement of a statement that is running.
 pub(crate) struct Watch {
     slot: usize,
-    began: Moment,
-    is_timed: bool,
+    pub began: Moment,
+    /// Whether the statement is one of the executions that are measured.
+    pub is_timed: bool,
 }
 
 impl SessionEntry {
@@ -178,6 +190,7 @@ impl SessionEntry {
             signals,
             cursors: Mutex::default(),
             settings: Mutex::default(),
+            class: Mutex::default(),
             running: AtomicBool::new(false),
             reading: AtomicU32::new(0),
             syncing: AtomicBool::new(false),
@@ -218,6 +231,16 @@ impl SessionEntry {
     /// The session's settings.
     pub fn settings(&self) -> Settings {
         self.settings.lock().clone()
+    }
+
+    /// Notes the workload class of the session's statements.
+    pub fn set_class(&self, class: ClassShown) {
+        *self.class.lock() = Some(class);
+    }
+
+    /// The workload class of the session's last statement; `None` before the first.
+    pub fn class(&self) -> Option<ClassShown> {
+        self.class.lock().clone()
     }
 
     /// Notes whether the session waits for the disk.

@@ -232,7 +232,7 @@ impl Session {
     }
 
     /// Puts a statement aside whose transaction stands in a queue: its own, or that of the block.
-    fn suspend(&mut self, work: Option<Work>) {
+    pub(crate) fn suspend(&mut self, work: Option<Work>) {
         self.suspended = Some(Box::new(Suspended { run: None, work }));
     }
 
@@ -424,7 +424,15 @@ impl Session {
         let locks = std::mem::take(&mut self.locked.locks);
         let mut home = home;
         let since = home.work().tx.savepoint();
-        let incoming = Incoming { prepared, input: *input, home, locks, since, deadline: None };
+        let incoming = Incoming {
+            prepared,
+            input: *input,
+            home,
+            locks,
+            since,
+            deadline: None,
+            in_class: None,
+        };
         self.copying = Some(Copying::In(Box::new(incoming)));
     }
 }

@@ -10,7 +10,9 @@ use halcyon_prepare::plan::{Plan, Prepared};
 use halcyon_sql::error::{SqlError, SqlState};
 use halcyon_workload::{Band, ClassId, Context, Limits, Resolution, Snapshot, band};
 
+use crate::activity::{ClassShown, Watch};
 use crate::session::Session;
+use crate::workload::InClass;
 
 /// The class of a session's statements, with what follows from it.
 #[derive(Clone)]
@@ -115,6 +117,17 @@ impl Session {
         }
     }
 
+    /// Makes the statement that begins one of its class, if anybody asks for such figures.
+    #[inline]
+    pub(crate) fn begin_in_class(&self, prepared: &Prepared, watch: &Watch) -> Option<InClass> {
+        let is_measured = self.class.is_measured
+            || watch.is_timed
+            || matches!(prepared.plan, Plan::Analytical(_));
+        let (workload, account) = (&self.shared.workload, self.account.id());
+        let class = self.class.class;
+        is_measured.then(|| InClass::begin(workload, class, watch.began, account))
+    }
+
     /// Has the class found again before the next statement: something has changed that mappings look at.
     pub(crate) fn forget_class(&mut self) {
         self.class.epoch = 0;
@@ -189,7 +202,9 @@ impl Session {
     fn take_place(&mut self) {
         self.vars.placement = self.class.placement.clone();
         self.vars.long_placement = self.class.long.clone();
-        self.entry.set_class(self.class.class, &self.class.resolution, &self.class.limits);
+        let SessionClass { class, limits, resolution, .. } = &self.class;
+        let (limits, resolution) = (Arc::clone(limits), Arc::clone(resolution));
+        self.entry.set_class(ClassShown { class: *class, limits, resolution });
     }
 }
 

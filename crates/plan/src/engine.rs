@@ -9,7 +9,8 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::runtime::set_join_set_tracer;
 use datafusion::execution::SessionState;
 use halcyon_base::memory;
-use halcyon_task::Runtime;
+use halcyon_task::{Runtime, Shares};
+use parking_lot::Mutex;
 
 use crate::accounts::Accounts;
 use crate::brief::Brief;
@@ -38,6 +39,14 @@ struct Shared {
     plannings: AtomicU64,
     executions: Executions,
     quotas: Quotas,
+    /// How workload classes share the workers' time, once somebody has said so.
+    shares: Mutex<Option<Shares>>,
+}
+
+fn share(runtime: &Runtime, shares: Shares) {
+    if let Err(refused) = runtime.set_shares(shares) {
+        tracing::warn!("workload classes share the workers as before: {refused}");
+    }
 }
 
 impl DataFusion {
@@ -62,6 +71,7 @@ impl DataFusion {
             plannings: AtomicU64::new(0),
             executions: Executions::default(),
             quotas: Quotas::default(),
+            shares: Mutex::default(),
         }))
     }
 
@@ -112,8 +122,19 @@ impl DataFusion {
             let waking = workers::waking(&runtime);
             memory::wake_for_collections(&waking);
             let _ = self.0.waking.set(waking);
+            if let Some(shares) = self.0.shares.lock().clone() {
+                share(&runtime, shares);
+            }
             runtime
         })
+    }
+
+    /// Divides the workers' time among workload classes.
+    pub fn set_shares(&self, shares: Shares) {
+        *self.0.shares.lock() = Some(shares.clone());
+        if let Some(runtime) = self.started_runtime() {
+            share(runtime, shares);
+        }
     }
 
     /// The statements that run on the workers.

@@ -352,6 +352,15 @@ impl RunningGroup {
         self.lease.state().live.load(Ordering::SeqCst).max(0) as u64
     }
 
+    /// Puts the group under other quotas from its next steps on; without effect on a group that was enqueued without
+    /// a limit.
+    pub fn under(&self, quotas: &[Quota]) {
+        let shared = &self.lease.shared;
+        let quotas = quotas.iter().map(|quota| quota.0.id).collect();
+        let ready = shared.limits.change_quotas(self.lease.id, quotas);
+        ready.into_iter().for_each(|task| shared.inject_counted(task));
+    }
+
     /// Stops the group: tasks that wait are dropped, running ones see [`crate::Context::should_stop`].
     /// Returns at once; [`RunningGroup::wait`] tells when all is quiet.
     pub fn abort(&self) {

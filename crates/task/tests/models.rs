@@ -607,6 +607,30 @@ fn groups_share_a_quota() {
 }
 
 #[test]
+fn a_running_group_comes_under_another_quota() {
+    check(|| {
+        let runtime = runtime(2);
+        let (first, second) = (runtime.quota(1), runtime.quota(1));
+        let done = Arc::new(AtomicU64::new(0));
+        let mut group = runtime.group();
+        group.under(&first);
+        for worker in [0, 1, 1] {
+            let done = Arc::clone(&done);
+            group.task(at(worker), move |_: &mut Context| {
+                thread::yield_now();
+                done.fetch_add(1, Ordering::SeqCst);
+            });
+        }
+        let running = group.enqueue(Locality::Spread).expect("it runs");
+        running.under(std::slice::from_ref(&second));
+        drop((first, second));
+        running.wait().expect("all run");
+        runtime.shutdown(Shutdown::Drain);
+        assert_eq!(done.load(Ordering::SeqCst), 3);
+    });
+}
+
+#[test]
 fn tasks_that_wait_run_when_a_quota_grows_or_goes() {
     check(|| {
         let runtime = runtime(2);

@@ -35,6 +35,16 @@ impl Seats {
         self.taken >= self.limit && !planted::is(planted::LIMIT_IGNORED)
     }
 
+    /// Takes the waiting tasks of a group, or all.
+    fn take_of(&mut self, group: Option<GroupId>, taken: &mut Vec<TaskRef>) {
+        for task in std::mem::take(&mut self.waiting) {
+            match group.is_none_or(|group| group == task.header().group()) {
+                true => taken.push(task),
+                false => self.waiting.push_back(task),
+            }
+        }
+    }
+
     /// The next task, if there is a seat for it.
     fn call(&mut self) -> Option<TaskRef> {
         if self.is_full() { None } else { self.waiting.pop_front() }
@@ -105,6 +115,19 @@ impl Limits {
     pub(crate) fn set(&self, group: GroupId, limit: usize, quotas: Quotas) {
         let seats = Seats::new(limit);
         self.0.lock().groups.insert(group.0, Limited { seats, quotas });
+    }
+
+    /// Puts a group under other quotas; steps that run keep the seats that they have. Returns tasks that may run now.
+    pub(crate) fn change_quotas(&self, group: GroupId, quotas: Quotas) -> Vec<TaskRef> {
+        let mut state = self.0.lock();
+        let Some(limited) = state.groups.get_mut(&group.0) else { return Vec::new() };
+        let before = std::mem::replace(&mut limited.quotas, quotas);
+        // Who waits for a seat of a quota that is left asks again.
+        let mut ready = Vec::new();
+        for seats in before.iter().filter_map(|quota| state.quotas.get_mut(quota)) {
+            seats.take_of(Some(group), &mut ready);
+        }
+        ready
     }
 
     /// A group's number is given back.
@@ -178,15 +201,7 @@ impl Limits {
         let State { groups, quotas, .. } = &mut *state;
         let own = groups.values_mut().map(|limited| &mut limited.seats);
         let mut taken = Vec::new();
-        for seats in own.chain(quotas.values_mut()) {
-            let all = std::mem::take(&mut seats.waiting);
-            for task in all {
-                match group.is_none_or(|group| group == task.header().group()) {
-                    true => taken.push(task),
-                    false => seats.waiting.push_back(task),
-                }
-            }
-        }
+        own.chain(quotas.values_mut()).for_each(|seats| seats.take_of(group, &mut taken));
         taken
     }
 }
