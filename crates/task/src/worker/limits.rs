@@ -124,8 +124,10 @@ impl Limits {
         let before = std::mem::replace(&mut limited.quotas, quotas);
         // Who waits for a seat of a quota that is left asks again.
         let mut ready = Vec::new();
-        for seats in before.iter().filter_map(|quota| state.quotas.get_mut(quota)) {
-            seats.take_of(Some(group), &mut ready);
+        for quota in before.iter() {
+            if let Some(seats) = state.quotas.get_mut(quota) {
+                seats.take_of(Some(group), &mut ready);
+            }
         }
         ready
     }
