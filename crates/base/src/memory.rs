@@ -37,6 +37,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use crate::clock;
 use crate::duty;
 
 mod classes;
@@ -87,6 +88,8 @@ struct Counts {
     is_planning: AtomicBool,
     /// How long the statement has been held.
     held_ms: AtomicU64,
+    /// How long workers have worked for the statement, ns.
+    busy_ns: AtomicU64,
     /// The counts when the statement was refused.
     refused_statement: AtomicI64,
     refused_total: AtomicI64,
@@ -113,6 +116,7 @@ impl Counts {
             in_class: AtomicI64::new(0),
             is_planning: AtomicBool::new(false),
             held_ms: AtomicU64::new(0),
+            busy_ns: AtomicU64::new(0),
             refused_statement: AtomicI64::new(0),
             refused_total: AtomicI64::new(0),
             refused_limit: AtomicI64::new(0),
@@ -632,6 +636,12 @@ impl AccountId {
         (counts.statement.load(Relaxed) - late, counts.transaction.load(Relaxed) + late)
     }
 
+    /// How long workers have worked for the running or last statement ([`AccountId::working`]): processor time,
+    /// unless others had the workers' processors meanwhile.
+    pub fn busy(self) -> Duration {
+        Duration::from_nanos(self.counts().busy_ns.load(Relaxed))
+    }
+
     /// Whether the running statement is being planned.
     pub fn is_planning(self) -> bool {
         self.counts().is_planning.load(Relaxed)
@@ -804,6 +814,9 @@ impl Account {
         if counts.held_ms.load(Relaxed) != 0 {
             counts.held_ms.store(0, Relaxed);
         }
+        if counts.busy_ns.load(Relaxed) != 0 {
+            counts.busy_ns.store(0, Relaxed);
+        }
         if counts.statement.load(Relaxed) != 0 {
             let left = counts.statement.swap(0, Relaxed);
             counts.transaction.fetch_add(left, Relaxed);
@@ -870,8 +883,13 @@ impl<F: Future> Future for Working<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        let _entered = self.share.id().enter();
-        self.future.as_mut().expect("taken by drop alone").as_mut().poll(context)
+        let id = self.share.id();
+        let _entered = id.enter();
+        let began = clock::now();
+        let polled = self.future.as_mut().expect("taken by drop alone").as_mut().poll(context);
+        let busy = u64::try_from(clock::now().since(began).as_nanos()).unwrap_or(u64::MAX);
+        id.counts().busy_ns.fetch_add(busy, Relaxed);
+        polled
     }
 }
 
