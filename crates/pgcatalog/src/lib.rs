@@ -30,6 +30,7 @@ mod tests;
 mod type_rows;
 mod user_types;
 mod view;
+mod workload_views;
 
 use std::sync::{Arc, OnceLock};
 
@@ -49,6 +50,9 @@ pub use functions::{function, functions, is_known as is_function};
 pub use halcyon_views::{
     Accounts, CursorRow, Live, LockRow, LogRow, SessionRow, SessionShare, SessionState, SettingRow,
     StatementRow, TasksRow, TransactionRow, WorkerRow,
+};
+pub use workload_views::{
+    AdmissionRow, ClassRow, ControllerRow, EffectiveRow, EventRow, LatencyRow, QueueRow,
 };
 pub use rewrite::rewrite;
 

@@ -520,7 +520,7 @@ fn sections() -> String {
         });
         format!("{head}| column | type | meaning |\n|---|---|---|\n{}\n", rows.collect::<String>())
     };
-    halcyon_views::VIEWS.iter().map(section).collect()
+    halcyon_views::VIEWS.iter().chain(workload_views::VIEWS).map(section).collect()
 }
 
 #[test]
