@@ -47,6 +47,8 @@ pub struct Placement {
     pub band: u8,
     /// Workers that the statement may use at once; `None`: as many as its plan was made for.
     pub workers_max: Option<usize>,
+    /// Whether rules may slow the statement down or move it to another class while it runs.
+    pub is_watched: bool,
     /// Classes whose quotas of workers hold for the statement: its own, and those above that one.
     pub quotas: Arc<[u8]>,
 }
@@ -54,7 +56,7 @@ pub struct Placement {
 impl Placement {
     /// Ordinary work of a class.
     pub fn of_class(class: u8) -> Self {
-        Placement { class, band: 2, workers_max: None, quotas: Arc::from([]) }
+        Placement { class, band: 2, workers_max: None, is_watched: false, quotas: Arc::from([]) }
     }
 }
 

@@ -347,7 +347,7 @@ impl AnalyticalPlan {
         for quota in self.df.quotas().under(&placement.quotas, runtime) {
             group.under(&quota);
         }
-        if threads < runtime.worker_count() {
+        if threads < runtime.worker_count() || placement.is_watched {
             group.limit(threads);
         }
         // An island is left only if it has not got the workers that the statement may have.

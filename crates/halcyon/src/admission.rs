@@ -3,7 +3,7 @@
 //!
 //! A statement that waits holds neither a thread (over the wire) nor a worker nor a lock. COMMIT, ROLLBACK and
 //! whatever else concerns the session alone never come to the gate. A statement of a transaction that may hold
-//! locks is let in at once: others wait for these locks, inside the gate.
+//! locks never waits there: others wait for these locks, inside.
 //! Checked by `statements_of_a_limited_class_wait_and_hold_no_thread` and
 //! `a_transaction_with_locks_is_never_held_up`.
 
@@ -20,7 +20,7 @@ use halcyon_workload::gate::Request;
 use crate::acquire::LockWait;
 use crate::session::Session;
 use crate::session_class::passes_gate;
-use crate::workload::{Admitted, Came, Waiting};
+use crate::workload::{Admitted, Came, Waiting, refused};
 
 impl Session {
     /// Lets the statement in. `false`: it waits, and its thread is not to.
@@ -49,7 +49,7 @@ impl Session {
         match waiting.verdict() {
             Some(Ok(admitted)) => Ok(self.let_in(admitted)),
             Some(Err(rejection)) => {
-                Err(self.shared.workload.refused(self.class.class, &rejection))
+                Err(refused(&rejection))
             }
             None if self.cancel.is_cancelled() => Err(cancelled()),
             None => {

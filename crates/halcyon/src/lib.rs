@@ -74,6 +74,7 @@ mod transaction;
 mod transfer;
 mod upgrades;
 mod workload;
+mod workload_watch;
 
 pub use database::{Database, Repair, SessionOptions};
 pub use durable::{Opened, Opening};

@@ -339,7 +339,10 @@ impl Watched {
         let _entered = self.reader.account.enter();
         match self.batches.next() {
             Some(Ok(batch)) => match memory::unless_refused(self.reader.account) {
-                Ok(()) => Ok(Some(batch)),
+                Ok(()) => {
+                    self.reader.watch.add_rows(batch.num_rows());
+                    Ok(Some(batch))
+                }
                 Err(error) => Err(self.fail(error)),
             },
             None => {
@@ -361,6 +364,7 @@ impl Watched {
             shared.statements.count_late_error(&text, executor);
         }
         let error = memory::named(error, self.reader.account);
+        let error = self.reader.watch.named(error);
         match &self.deadline {
             Some(deadline) if deadline.passed() => Deadline::name(error),
             _ => error,

@@ -18,6 +18,7 @@ use halcyon_txn::Isolation;
 use halcyon_workload::ClassId;
 
 use crate::acquire::LockWait;
+use crate::activity::named_by_rule;
 use crate::copying::Copying;
 use crate::deadline::Deadline;
 use crate::execute::Ran;
@@ -281,6 +282,7 @@ impl Session {
         if deadline.as_ref().is_some_and(Deadline::passed) {
             ran = ran.map_err(Deadline::name);
         }
+        let ran = ran.map_err(|error| named_by_rule(error, &self.entry));
         let mut ran = ran.map_err(|error| self.without_hidden_rows(error));
         match (&mut ran, &mut self.copying) {
             (Ok(Ran::Stream(streamed)), _) => {

@@ -7,18 +7,21 @@ use std::time::Duration;
 
 use halcyon_catalog::session_vars::Placement;
 use halcyon_prepare::plan::{Plan, Prepared};
-use halcyon_sql::error::{SqlError, SqlState};
+use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_workload::{Band, ClassId, Context, Limits, Resolution, Snapshot, band};
 
-use crate::activity::{ClassShown, Watch};
+use crate::activity::{ClassShown, SessionEntry, Watch};
 use crate::session::Session;
 use crate::workload::InClass;
+use crate::workload_watch;
 
 /// The class of a session's statements, with what follows from it.
 #[derive(Clone)]
 pub(crate) struct SessionClass {
     /// The epoch of the workload for which it was found; 0: to be found again.
     pub epoch: u64,
+    /// Version of the catalog for which it was found.
+    pub catalog: u64,
     pub class: ClassId,
     pub limits: Arc<Limits>,
     pub resolution: Arc<Resolution>,
@@ -51,6 +54,7 @@ impl SessionClass {
         let is_gated = is_gated(snapshot, class, &limits);
         SessionClass {
             epoch: 0,
+            catalog: 0,
             class,
             resolution: Arc::new(resolution),
             is_gated,
@@ -77,6 +81,7 @@ fn chain(snapshot: &Snapshot, class: ClassId) -> impl Iterator<Item = ClassId> {
 fn is_gated(snapshot: &Snapshot, class: ClassId, limits: &Limits) -> bool {
     let bounds = |limits: &Limits| {
         limits.concurrency.is_some()
+            || limits.total_threads.is_some()
             || limits.targets.iter().any(Option::is_some)
             || limits.reject_cpu.is_some()
             || limits.queue_cpu.is_some()
@@ -101,15 +106,39 @@ fn placement(snapshot: &Snapshot, class: ClassId, limits: &Limits) -> Placement 
             Band::Low => 3,
         },
         workers_max: limits.statement_threads.map(|threads| threads as usize),
+        is_watched: !snapshot.class(class).rules.is_empty(),
         quotas: chain(snapshot, class).filter(limited).map(|class| class.0).collect(),
     }
 }
 
 impl Session {
+    /// Asks whether the session's workload class has room for a connection more.
+    ///
+    /// Errors: 53300 if it has as many as its CONNECTION LIMIT says.
+    pub fn require_connection(&mut self) -> Result<()> {
+        self.classify();
+        let SessionClass { class, limits, .. } = &self.class;
+        let Some(most) = limits.connections else { return Ok(()) };
+        let sessions = self.shared.sessions.lock();
+        let of_class = |entry: &&Arc<SessionEntry>| {
+            entry.client.is_some() && entry.class().is_some_and(|shown| shown.class == *class)
+        };
+        if sessions.values().filter(of_class).count() <= most as usize {
+            return Ok(());
+        }
+        drop(sessions);
+        let name = &self.shared.workload.snapshot().class(*class).name;
+        let message = format!("too many connections for workload class \"{name}\"");
+        Err(SqlError::new(SqlState::TOO_MANY_CONNECTIONS, message)
+            .detail(format!("Its CONNECTION LIMIT is {most}.")))
+    }
+
     /// Finds the class of the statement that is about to run.
     #[inline]
     pub(crate) fn choose_class(&mut self, prepared: &Prepared) {
-        if self.class.epoch != self.shared.workload.epoch() {
+        // Roles may have changed with the catalog, and rights to classes.
+        let is_old = self.class.is_measured && self.class.catalog != self.shared.version();
+        if is_old || self.class.epoch != self.shared.workload.epoch() {
             self.classify();
         }
         if prepared.workload_class.is_some() {
@@ -138,20 +167,25 @@ impl Session {
         // A snapshot that comes meanwhile is of a later epoch, and is looked at before the next statement.
         let epoch = self.shared.workload.epoch();
         let snapshot = self.shared.workload.snapshot();
+        let catalog = self.shared.version();
         let resolution = self.resolution(&snapshot);
         let class = resolution.class;
         let limits = Arc::new(snapshot.class(class).limits.clone());
-        self.class = SessionClass { epoch, ..SessionClass::of(&snapshot, class, limits, resolution) };
+        let found = SessionClass::of(&snapshot, class, limits, resolution);
+        self.class = SessionClass { epoch, catalog, ..found };
+        if self.class.is_measured {
+            self.shared.workload.steward.start(|| workload_watch::Watch::over(&self.shared));
+        }
         self.take_place();
     }
 
     /// What the mappings say of the session.
     fn resolution(&self, snapshot: &Snapshot) -> Resolution {
         let variable = |name: &str| self.settings.changed(&format!("session_context.{name}"));
-        let user = self.vars.user.as_str();
-        let roles = self.catalog.roles.keys();
+        let (user, catalog) = (self.vars.user.as_str(), self.shared.catalog());
+        let roles = catalog.roles.keys();
         let groups: Vec<String> =
-            roles.filter(|role| self.catalog.is_member(user, role)).cloned().collect();
+            roles.filter(|role| catalog.is_member(user, role)).cloned().collect();
         let application = Some(self.in_force.application.as_str()).filter(|name| !name.is_empty());
         let context = Context {
             user: Some(user),
@@ -169,7 +203,7 @@ impl Session {
             database: Some(&self.vars.database),
         };
         let may_use = |class: ClassId| {
-            self.catalog.may_use_workload_class(user, &snapshot.class(class).name)
+            catalog.may_use_workload_class(user, &snapshot.class(class).name)
         };
         snapshot.resolve_for(&context, may_use)
     }

@@ -130,7 +130,7 @@ impl Shared {
         if retuned {
             self.tune();
         }
-        if retuned || before.workload != after.workload {
+        if retuned || !after.has_workload_of(&before) {
             self.define_classes();
         }
     }
@@ -147,7 +147,6 @@ impl Shared {
             self.datafusion.quotas().set(class.id.0, threads);
         }
         self.datafusion.set_shares(shares(&snapshot));
-        self.workload.steward.look_after(&self.workload, &self.datafusion);
     }
 
     /// The sources of the whole database's settings, with `catalog` for ALTER SYSTEM.
@@ -166,6 +165,12 @@ impl Shared {
         let log = self.durable.as_ref().map(|durable| &*durable.log);
         let parts = TunedParts { budget: &catalog.budget, memory: &self.memory, log };
         settings::tune(&self.tuning(), &parts);
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.workload.steward.stop();
     }
 }
 

@@ -13,6 +13,7 @@
 //! Invariant, checked by `every_grant_is_given_back`: a statement that was admitted leaves the gate once, when its
 //! [`Admitted`] is dropped, and one that has given up waiting leaves its queue.
 
+pub(crate) mod actions;
 pub(crate) mod latency;
 pub(crate) mod steward;
 
@@ -26,10 +27,15 @@ use arc_swap::ArcSwap;
 use halcyon_base::clock::{self, Moment};
 use halcyon_base::memory::AccountId;
 use halcyon_sql::error::{SqlError, SqlState};
-use halcyon_workload::gate::{Arrival, Gate, Grant, Rejection, Request, Ticket, Woken};
-use halcyon_workload::{ClassId, Definitions, Machine, Snapshot};
+use halcyon_workload::gate::{
+    Arrival, Gate, Grant, Observation, Reason, Rejection, Request, Ticket, Woken,
+};
+use halcyon_plan::executions::Execution;
+use halcyon_task::Quota;
+use halcyon_workload::{CLASSES, ClassId, Definitions, Machine, Snapshot};
 use parking_lot::Mutex;
 
+use actions::{AllWaited, RuleEvents, Waited};
 use latency::Latencies;
 use steward::Steward;
 
@@ -42,6 +48,10 @@ pub(crate) struct Workload {
     pub latencies: Latencies,
     pub counts: Box<[ClassCounts]>,
     pub steward: Steward,
+    pub rule_events: RuleEvents,
+    waited: AllWaited,
+    /// Quotas of statements that rules have slowed down.
+    throttles: Mutex<Vec<(Execution, Quota)>>,
     /// Moment 0 of the gate's clock.
     origin: Instant,
 }
@@ -99,8 +109,11 @@ impl Workload {
             epoch: AtomicU64::new(1),
             doors: Mutex::new(doors),
             latencies: Latencies::default(),
-            counts: (0..halcyon_workload::CLASSES).map(|_| ClassCounts::default()).collect(),
+            counts: (0..CLASSES).map(|_| ClassCounts::default()).collect(),
             steward: Steward::default(),
+            rule_events: RuleEvents::default(),
+            waited: Mutex::new([Waited::default(); CLASSES]),
+            throttles: Mutex::default(),
             origin: Instant::now(),
         }
     }
@@ -137,8 +150,8 @@ impl Workload {
             let mut doors = self.doors.lock();
             let now = self.now_ns();
             let woken = work(&mut doors.gate, now);
-            let mut place = |woken: Woken| Some((doors.waiting.remove(&woken.ticket)?, woken.verdict));
-            woken.into_iter().filter_map(&mut place).collect()
+            let place = |woken: Woken| Some((doors.waiting.remove(&woken.ticket)?, woken.result));
+            woken.into_iter().filter_map(place).collect()
         };
         for (place, verdict) in told {
             place.tell(verdict);
@@ -151,16 +164,22 @@ impl Workload {
         ask(&doors.gate, self.now_ns())
     }
 
-    /// A statement comes to the gate. Errors: 53000 and its kin, with the class and what stood against it.
+    /// A statement comes to the gate. One whose transaction holds locks does not wait there, since statements inside
+    /// may wait for these locks.
+    ///
+    /// Errors: 53000 and its kin, with the class and what stood against the statement.
     pub fn arrive(self: &Arc<Self>, request: Request) -> Result<Came, SqlError> {
-        let class = request.class;
+        let holds_locks = request.holds_locks;
         let mut doors = self.doors.lock();
         let now = self.now_ns();
         match doors.gate.arrive(now, request) {
-            Arrival::Admitted(grant) => Ok(Came::Admitted(self.admitted(grant))),
-            Arrival::Rejected(rejection) => {
+            Arrival::Admitted(grant) => Ok(Came::Admitted(self.admitted(Some(grant)))),
+            Arrival::Rejected(rejection) => Err(refused(&rejection)),
+            Arrival::Queued(ticket) if holds_locks => {
+                let told = doors.gate.cancel(now, ticket);
                 drop(doors);
-                Err(self.refused(class, &rejection))
+                self.at_gate(|_, _| told.unwrap_or_default());
+                Ok(Came::Admitted(self.admitted(None)))
             }
             Arrival::Queued(ticket) => {
                 let place = Arc::new(Place::default());
@@ -172,17 +191,30 @@ impl Workload {
         }
     }
 
-    fn admitted(self: &Arc<Self>, grant: Grant) -> Admitted {
-        Admitted { workload: Arc::clone(self), grant: Some(grant) }
+    fn admitted(self: &Arc<Self>, grant: Option<Grant>) -> Admitted {
+        Admitted { workload: Arc::clone(self), grant }
     }
+}
 
-    /// The error of a statement that the gate has turned away.
-    pub fn refused(&self, class: ClassId, rejection: &Rejection) -> SqlError {
-        let name = self.snapshot.load().class(class).name.clone();
-        let state = SqlState::from_code(rejection.sqlstate());
-        SqlError::new(state, rejection.message())
-            .detail(format!("Workload class \"{name}\": {}.", rejection.detail()))
-            .hint(rejection.hint())
+/// The error of a statement that the gate has turned away.
+pub(crate) fn refused(rejection: &Rejection) -> SqlError {
+    let Rejection { class_name, reason, value, limit, retry_after, .. } = rejection;
+    let state = match reason {
+        Reason::QueueFull => SqlState::QUEUE_FULL,
+        Reason::QueueTimeout => SqlState::QUEUE_TIMEOUT,
+        Reason::ConnectionLimit => SqlState::TOO_MANY_CONNECTIONS,
+        Reason::Brake => SqlState::QUERY_CANCELED,
+        _ => SqlState::INSUFFICIENT_RESOURCES,
+    };
+    let message = format!("statement rejected by workload class \"{class_name}\": {reason}");
+    let error = SqlError::new(state, message);
+    if *reason == Reason::Brake {
+        return error.hint("An administrator releases it: ALTER SYSTEM SET WORKLOAD BRAKE = OFF.");
+    }
+    let error = error.detail(format!("{}: {value}; limit: {limit}.", reason.signal()));
+    match retry_after.as_millis() {
+        0 => error,
+        ms => error.hint(format!("Try again in {ms} ms or later.")),
     }
 }
 
@@ -222,7 +254,7 @@ impl Waiting {
     /// The outcome, if there is one.
     pub fn verdict(&self) -> Option<Result<Admitted, Rejection>> {
         let verdict = self.place.0.lock().verdict.take()?;
-        Some(verdict.map(|grant| self.workload.admitted(grant)))
+        Some(verdict.map(|grant| self.workload.admitted(Some(grant))))
     }
 }
 
@@ -231,8 +263,9 @@ impl Drop for Waiting {
         let mut doors = self.workload.doors.lock();
         if doors.waiting.remove(&self.ticket).is_some() {
             let now = self.workload.now_ns();
-            doors.gate.cancel(now, self.ticket);
-            return;
+            let told = doors.gate.cancel(now, self.ticket);
+            drop(doors);
+            return self.workload.at_gate(|_, _| told.unwrap_or_default());
         }
         drop(doors);
         // A grant that came when nobody waited any more goes back.
