@@ -16,7 +16,6 @@ pub mod dialect;
 pub mod documents;
 pub mod enums;
 pub mod error;
-pub mod function_tables;
 mod groupings;
 mod hypothetical;
 pub mod identifier;
@@ -44,6 +43,5 @@ pub mod volatile_ctes;
 mod whole_rows;
 mod wildcards;
 mod windows;
-pub mod zoned;
 
 pub use error::{Result, SqlError, SqlState};
