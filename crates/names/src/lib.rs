@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod documents;
 pub mod function_tables;
 pub mod merged_columns;
 pub mod outer_names;

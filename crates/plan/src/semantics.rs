@@ -1340,7 +1340,7 @@ fn by_value_arguments(
             false => adapt(arg, &ty, types)?,
         };
         // A document's moments have the offset of the session's zone, which casts know.
-        if halcyon_sql::documents::keeps_values(name) && is_zoned_moment(&arg.get_type(schema)?) {
+        if halcyon_names::documents::keeps_values(name) && is_zoned_moment(&arg.get_type(schema)?) {
             let moment = by_value::of_name("json\u{1}moment").expect("a function");
             return Ok(moment.call(vec![to(arg, DataType::Utf8View)]));
         }
