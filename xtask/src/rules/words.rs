@@ -49,6 +49,7 @@ const DONE: &[&str] = &[
     "crates/value/",
     "crates/view/",
     "crates/delta/",
+    "crates/workload/",
     "crates/views/",
     "crates/plan/",
     "crates/exec/",
