@@ -245,6 +245,7 @@ impl Session {
         let timeout = self.in_force.statement_timeout.map(|time| time.saturating_sub(planned));
         let deadline =
             timeout.map(|timeout| self.shared.deadlines.set(timeout, self.cancel.clone()));
+        self.notices.extend(statement.prepared().warnings());
         let watch = self.tallies.begin(statement, &self.entry, &self.shared.statements);
         (Run { wishes, deadline, watch }, entered)
     }
@@ -320,7 +321,7 @@ impl Session {
         out: &mut RowSet,
     ) -> Result<Ran> {
         let catalog = self.current_catalog();
-        if !statement.prepared().holds_for(catalog.version, &self.vars.user) {
+        if !statement.prepared().holds_for(catalog.plan_version(), &self.vars.user) {
             self.bind_again(statement, &catalog)?;
         }
         // The statement may run other statements, possibly itself.
