@@ -311,7 +311,7 @@ impl Session {
             };
             let bound = statement.bound.borrow();
             let prepared = &bound.prepared;
-            if !prepared.holds_for(catalog.version, &self.vars.user) {
+            if !prepared.holds_for(catalog.plan_version(), &self.vars.user) {
                 drop(bound);
                 self.bind_again(statement, catalog)?;
                 continue;
@@ -632,6 +632,9 @@ fn change_catalog(
     };
     let (name, rows) = under(env.cancel, || with_new_stack(|| ddl.run(&mut cx)))?;
     after.version = shared.fresh_version();
+    if ddl.keeps_plans() {
+        after.keep_plans_of(env.catalog);
+    }
     notices.append(&mut told);
     Ok((Outcome::Done(Tag { name, rows }), after))
 }

@@ -251,6 +251,7 @@ impl Session {
         let timeout = timeout.map(|time| time.saturating_sub(planned));
         let deadline =
             timeout.map(|timeout| self.shared.deadlines.set(timeout, self.cancel.clone()));
+        self.notices.extend(statement.prepared().warnings());
         let watch = self.tallies.begin(statement, &self.entry, &self.shared.statements);
         let in_class = self.begin_in_class(&statement.prepared(), &watch);
         (Run { wishes, deadline, watch, in_class }, entered)
@@ -350,7 +351,7 @@ impl Session {
         out: &mut RowSet,
     ) -> Result<Ran> {
         let catalog = self.current_catalog();
-        if !statement.prepared().holds_for(catalog.version, &self.vars.user) {
+        if !statement.prepared().holds_for(catalog.plan_version(), &self.vars.user) {
             self.bind_again(statement, &catalog)?;
         }
         // The statement may run other statements, possibly itself.
