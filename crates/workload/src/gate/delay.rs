@@ -58,6 +58,12 @@ impl Aims {
         Aims { delay_ns, deadline_ns, floor: floor.min(cap), cap }
     }
 
+    /// The wait after which a queued statement is given up while the queue is turned round, ns: half of the target,
+    /// since a statement that has no time left would waste that of others.
+    pub(super) fn give_up_ns(&self) -> Option<u64> {
+        self.deadline_ns.map(|target| target / 2)
+    }
+
     /// Expected wait from which a new statement is rejected, ns; `None` for a class that queues instead.
     pub(super) fn reject_ns(&self) -> Option<u64> {
         self.deadline_ns.map(|_| 2 * self.delay_ns)
@@ -83,9 +89,8 @@ pub(super) struct QueueDelay {
     ended: f64,
     ended_since: u32,
     delay_ns: f64,
-    /// Averages over statements, ns: time between two ends while others wait, and time from admission to end.
+    /// Average time between the ends of two statements while others wait, ns.
     gap_ns: f64,
-    run_ns: f64,
     last_end_ns: Option<u64>,
     late_since_ns: Option<u64>,
     is_turned: bool,
@@ -114,7 +119,6 @@ impl QueueDelay {
             ended_since: 0,
             delay_ns: 0.0,
             gap_ns: 0.0,
-            run_ns: 0.0,
             last_end_ns: None,
             late_since_ns: None,
             is_turned: false,
@@ -156,16 +160,9 @@ impl QueueDelay {
         ((self.gap_ns * queued as f64) as u64).max(silence_ns)
     }
 
-    /// The wait after which a queued statement cannot make its target any more, ns.
-    pub(super) fn deadline_ns(&self, aims: &Aims) -> Option<u64> {
-        let target = aims.deadline_ns?;
-        Some(target.saturating_sub(self.run_ns as u64).max(target / 2))
-    }
-
     /// A statement with so many threads has ended; `others_wait` says whether some are queued.
-    pub(super) fn ended(&mut self, now_ns: u64, ran_ns: u64, threads: u32, others_wait: bool) {
+    pub(super) fn ended(&mut self, now_ns: u64, threads: u32, others_wait: bool) {
         self.ended_since = self.ended_since.saturating_add(threads);
-        average(&mut self.run_ns, ran_ns as f64, STATEMENT_WEIGHT);
         if !others_wait {
             self.last_end_ns = None;
             return;
@@ -292,12 +289,7 @@ mod tests {
                 let oldest_ns =
                     (rng.below(2) > 0).then(|| now_ns.saturating_sub(rng.below(1 << 36)));
                 if rng.below(2) > 0 {
-                    control.ended(
-                        now_ns,
-                        rng.next_u64() >> 20,
-                        1 + rng.next_u32() % 8,
-                        oldest_ns.is_some(),
-                    );
+                    control.ended(now_ns, 1 + rng.next_u32() % 8, oldest_ns.is_some());
                 }
                 control.step(now_ns, &aims, rng.next_u32() % 2_000, oldest_ns, ready);
                 let limit = f64::from(control.limit(&aims));

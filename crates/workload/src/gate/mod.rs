@@ -89,7 +89,6 @@ pub struct Grant {
     pub threads: u32,
     /// How long the statement waited.
     pub waited: Duration,
-    admitted_ns: u64,
 }
 
 /// The end of a wait.
@@ -250,9 +249,8 @@ impl Gate {
     pub fn leave(&mut self, now_ns: u64, grant: Grant) -> Vec<Woken> {
         self.accounts.remove(&self.snapshot, grant.class, grant.threads);
         let others_wait = self.queue.others(grant.class) > 0;
-        let ran_ns = now_ns.saturating_sub(grant.admitted_ns);
         let state = &mut self.classes[grant.class.index()];
-        state.control.ended(now_ns, ran_ns, grant.threads, others_wait);
+        state.control.ended(now_ns, grant.threads, others_wait);
         self.wake(now_ns)
     }
 
@@ -524,7 +522,7 @@ impl Gate {
         let waited = Duration::from_nanos(now_ns.saturating_sub(entry.arrived_ns));
         self.accounts.add(&self.snapshot, entry.class, threads);
         self.classes[entry.class.index()].statistics.admitted += 1;
-        Grant { class: entry.class, threads, waited, admitted_ns: now_ns }
+        Grant { class: entry.class, threads, waited }
     }
 
     fn reject(&mut self, now_ns: u64, entry: &Entry, rejection: Rejection) -> Arrival {
@@ -613,7 +611,7 @@ impl Gate {
                 continue;
             }
             let aims = Aims::of(&class.limits, snapshot.machine());
-            let Some(deadline_ns) = control.deadline_ns(&aims) else { continue };
+            let Some(deadline_ns) = aims.give_up_ns() else { continue };
             let is_lost = |ticket: &Ticket| {
                 self.queue
                     .get(*ticket)
@@ -711,7 +709,7 @@ impl Gate {
             Reason::QueueTimeout => nanoseconds(entry.limits(class).queue_timeout),
             Reason::Deadline => {
                 let aims = Aims::of(&class.limits, self.snapshot.machine());
-                state.control.deadline_ns(&aims).unwrap_or(0)
+                aims.give_up_ns().unwrap_or(0)
             }
             _ => 0,
         };
