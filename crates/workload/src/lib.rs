@@ -31,6 +31,7 @@
 #![forbid(unsafe_code)]
 
 mod definition;
+pub mod gate;
 mod key;
 mod limits;
 mod mapping;
