@@ -48,7 +48,7 @@ impl Catalog {
     }
 
     /// Whether definitions and grants are those of `other`.
-    pub(crate) fn has_workload_of(&self, other: &Catalog) -> bool {
+    pub fn has_workload_of(&self, other: &Catalog) -> bool {
         let same = Arc::ptr_eq(&self.workload, &other.workload) || self.workload == other.workload;
         same && self.workload_grants == other.workload_grants
     }

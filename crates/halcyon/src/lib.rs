@@ -74,6 +74,7 @@ mod transaction;
 mod transfer;
 mod upgrades;
 mod workload;
+mod workload_live;
 mod workload_watch;
 
 pub use database::{Database, Repair, SessionOptions};

@@ -127,7 +127,8 @@ impl Session {
             return Ok(());
         }
         drop(sessions);
-        let name = &self.shared.workload.snapshot().class(*class).name;
+        let snapshot = self.shared.workload.snapshot();
+        let name = &snapshot.class(*class).name;
         let message = format!("too many connections for workload class \"{name}\"");
         Err(SqlError::new(SqlState::TOO_MANY_CONNECTIONS, message)
             .detail(format!("Its CONNECTION LIMIT is {most}.")))
@@ -155,11 +156,6 @@ impl Session {
         let (workload, account) = (&self.shared.workload, self.account.id());
         let class = self.class.class;
         is_measured.then(|| InClass::begin(workload, class, watch.began, account))
-    }
-
-    /// Has the class found again before the next statement: something has changed that mappings look at.
-    pub(crate) fn forget_class(&mut self) {
-        self.class.epoch = 0;
     }
 
     #[cold]

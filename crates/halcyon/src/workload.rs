@@ -28,7 +28,7 @@ use halcyon_base::clock::{self, Moment};
 use halcyon_base::memory::AccountId;
 use halcyon_sql::error::{SqlError, SqlState};
 use halcyon_workload::gate::{
-    Arrival, Gate, Grant, Observation, Reason, Rejection, Request, Ticket, Woken,
+    Arrival, Gate, Grant, Reason, Rejection, Request, Ticket, Woken,
 };
 use halcyon_plan::executions::Execution;
 use halcyon_task::Quota;

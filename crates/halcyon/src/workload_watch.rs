@@ -84,7 +84,7 @@ impl Watch {
         let told = format!("rule \"{}\" of workload class \"{}\"", rule.name, class.name);
         let dry = if rule.dry_run { " (dry run)" } else { "" };
         tracing::info!(session = entry.id, "{told} has come to a statement{dry}");
-        shared.workload.note_rule(entry.id, class.id, format!("{told}: {}{dry}", rule.action), usage);
+        shared.workload.note_rule(entry.id, class.id, format!("{told}: {}{dry}", text_of(&rule.action)), usage);
         if rule.dry_run {
             return;
         }
@@ -137,6 +137,16 @@ fn end_old_transactions(shared: &Shared) {
             tracing::warn!(session = entry.id, ?class, "a transaction has outlived its workload class's limit");
             entry.signals.end();
         }
+    }
+}
+
+/// An action as it is written in SQL.
+fn text_of(action: &Action) -> String {
+    match action {
+        Action::Log => "LOG".to_owned(),
+        Action::SwitchTo(class) => format!("SWITCH TO \"{class}\""),
+        Action::Throttle(percent) => format!("THROTTLE {percent}%"),
+        Action::Cancel => "CANCEL".to_owned(),
     }
 }
 
