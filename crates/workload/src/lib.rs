@@ -33,11 +33,13 @@
 mod definition;
 pub mod gate;
 mod key;
+pub mod latency;
 mod limits;
 mod mapping;
 mod problem;
 mod rules;
 mod snapshot;
+pub mod target;
 mod value;
 
 pub use definition::{

@@ -9,7 +9,7 @@
 //! rejection keeps the queue so short that few are.
 //!
 //! Source: Breakwater (OSDI 2020) for the factors and for rejection at twice the delay; Facebook's adaptive LIFO and
-//! CoDel for the queue; which of them does what, and the numbers, from simulation (tests/overload.rs).
+//! CoDel for the queue; which of them does what, and the numbers, from simulation (tests/simulations/overload.rs).
 
 use crate::limits::{Band, Limits, Machine, band};
 

@@ -170,6 +170,8 @@ struct ClassState {
     was_fenced: bool,
     /// Statements that may still leave the queue before the next sample, after the fence has opened.
     batch: Option<u32>,
+    /// Statements that may run at a time while the class's latency target is unreachable.
+    restrained: Option<u32>,
 }
 
 impl ClassState {
@@ -181,6 +183,7 @@ impl ClassState {
             connections: 0,
             was_fenced: false,
             batch: None,
+            restrained: None,
         }
     }
 }
@@ -338,6 +341,13 @@ impl Gate {
         }
         woken.extend(self.wake(now_ns));
         woken
+    }
+
+    /// Holds a class to so many statements at a time, or no more (`None`): what L2 asks for a class whose latency target
+    /// is unreachable ([`crate::target::Actuator::Concurrency`]).
+    pub fn restrain(&mut self, now_ns: u64, class: ClassId, limit: Option<u32>) -> Vec<Woken> {
+        self.classes[class.index()].restrained = limit;
+        self.wake(now_ns)
     }
 
     /// When [`Gate::tick`] is due: at the controllers' next step while statements run or wait, or at the end of a wait.
@@ -515,6 +525,7 @@ impl Gate {
             || self.fence.queues(limits)
             || state.batch == Some(0)
             || limits.concurrency.is_some_and(|limit| running >= limit)
+            || state.restrained.is_some_and(|limit| running >= limit.max(1))
             || running >= self.steered_limit(now_ns, class)
     }
 

@@ -1,8 +1,6 @@
 //! Simulations of the gate in virtual time (research §3.5; T1, T3, T9 and T15 of the test plan).
 
-mod machine;
-
-use machine::{Load, MS, S, Sim, define, quantile};
+use crate::machine::{Load, MS, S, Sim, define, quantile};
 
 /// Web statements of 8 ms on average.
 const WEB: [(f64, f64); 1] = [(1.0, 8e6)];

@@ -6,10 +6,13 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use halcyon_base::rng::Rng;
 use halcyon_workload::gate::{Arrival, Gate, Grant, Observation, Ready, Request, Ticket, Woken};
-use halcyon_workload::{Band, CLASSES, ClassId, Definitions, Machine, Snapshot, band};
+use halcyon_workload::latency::{Histogram, Windows};
+use halcyon_workload::target::{self, Action, Actuator, ClassObservation, Targets};
+use halcyon_workload::{Band, CLASSES, ClassId, Definitions, Machine, Quantile, Snapshot, band};
 
 /// A millisecond in the machine's time.
 pub const MS: u64 = 1_000_000;
@@ -73,6 +76,7 @@ struct Statement {
     on_cores: u32,
     grant: Option<Grant>,
     ready_ns: u64,
+    is_ready: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -101,13 +105,26 @@ pub struct Sim {
     statements: HashMap<u64, Statement>,
     next: u64,
     queued: HashMap<Ticket, u64>,
-    ready: [VecDeque<u64>; 4],
+    ready: [VecDeque<(u64, ClassId)>; 4],
     cores: Vec<Option<(u64, u64)>>,
-    waits: Vec<Ready>,
+    steps: Vec<u64>,
     wait_sums: Vec<u64>,
-    /// Workers that a class may use at a time.
-    pub caps: [Option<u32>; CLASSES],
     in_use: [u32; CLASSES],
+    /// A statement of the first load takes up to so many times longer when all other cores run others' statements.
+    pub interference: f64,
+    /// A statement of the first load takes so many times longer anyhow (a lock, say).
+    pub slowness: f64,
+    /// The controller of latency targets, if there is one, and what it has asked for.
+    pub targets: Option<Targets>,
+    pub actions: Vec<(u64, Action)>,
+    /// Threads that others have in all, as the controller caps them: thousandths of a thread's time.
+    caps: [Option<f64>; CLASSES],
+    /// Time of the second that is used of the caps, ns.
+    used_ns: [u64; CLASSES],
+    latencies: Vec<Windows>,
+    ready_waits: Vec<Histogram>,
+    second_busy: Vec<u64>,
+    seconds: u64,
 }
 
 impl Sim {
@@ -135,10 +152,19 @@ impl Sim {
             queued: HashMap::new(),
             ready: Default::default(),
             cores: vec![None; cores as usize],
-            waits: vec![Ready::default(); CLASSES],
+            steps: vec![0; CLASSES],
             wait_sums: vec![0; CLASSES],
-            caps: [None; CLASSES],
             in_use: [0; CLASSES],
+            interference: 0.0,
+            slowness: 1.0,
+            targets: None,
+            actions: Vec::new(),
+            caps: [None; CLASSES],
+            used_ns: [0; CLASSES],
+            latencies: vec![Windows::default(); CLASSES],
+            ready_waits: vec![Histogram::default(); CLASSES],
+            second_busy: vec![0; CLASSES],
+            seconds: 0,
             loads,
         };
         sim.push(TICK_NS, Event::Tick);
@@ -208,6 +234,7 @@ impl Sim {
             on_cores: 0,
             grant: None,
             ready_ns: self.now,
+            is_ready: false,
         };
         self.statements.insert(id, statement);
         let request = Request {
@@ -242,13 +269,20 @@ impl Sim {
             Band::Normal => 2,
             Band::Low => 3,
         };
-        self.ready[place].push_back(id);
+        self.ready[place].push_back((id, class));
+        if let Some(statement) = self.statements.get_mut(&id) {
+            statement.is_ready = true;
+        }
     }
 
     fn end(&mut self, id: u64, is_served: bool) {
         let Some(statement) = self.statements.remove(&id) else { return };
         let Statement { load, arrived_ns, grant, .. } = statement;
         self.done.push(Done { load, arrived_ns, ended_ns: self.now, is_served });
+        if is_served {
+            let class = self.classes[load].0 as usize;
+            self.latencies[class].record(self.now, Duration::from_nanos(self.now - arrived_ns));
+        }
         if let Some(grant) = grant {
             let woken = self.gate.leave(self.now, grant);
             self.woken(woken);
@@ -280,12 +314,15 @@ impl Sim {
             }
             let Some(id) = self.take_ready() else { return };
             let statement = self.statements.get_mut(&id).expect("the statement is ready");
+            statement.is_ready = false;
             let class = self.classes[statement.load];
             let waited_ns = self.now - statement.ready_ns;
             self.wait_sums[class.0 as usize] += waited_ns;
-            self.waits[class.0 as usize].steps += 1;
-            let slice_ns = statement.left_ns.min(MORSEL_NS);
-            statement.left_ns -= slice_ns;
+            self.steps[class.0 as usize] += 1;
+            self.ready_waits[class.0 as usize].record(Duration::from_nanos(waited_ns));
+            let load = statement.load;
+            let work_ns = statement.left_ns.min(MORSEL_NS);
+            statement.left_ns -= work_ns;
             statement.on_cores += 1;
             self.in_use[class.0 as usize] += 1;
             // A statement with several threads is on several cores at once.
@@ -294,6 +331,8 @@ impl Sim {
                 statement.ready_ns = self.now;
                 self.make_ready(id, class);
             }
+            let slice_ns = (work_ns as f64 * self.slowdown(load)) as u64;
+            self.used_ns[class.0 as usize] += slice_ns;
             self.cores[core] = Some((id, slice_ns));
             self.push(self.now + slice_ns, Event::Core(core));
         }
@@ -301,15 +340,31 @@ impl Sim {
 
     fn take_ready(&mut self) -> Option<u64> {
         for band in 0..4 {
-            let can_run = |id: &u64| {
-                let class = self.classes[self.statements[id].load].0 as usize;
-                self.caps[class].is_none_or(|cap| self.in_use[class] < cap)
-            };
+            let can_run = |(_, class): &(u64, ClassId)| self.may_run(*class);
             if let Some(place) = self.ready[band].iter().position(can_run) {
-                return self.ready[band].remove(place);
+                return self.ready[band].remove(place).map(|(id, _)| id);
             }
         }
         None
+    }
+
+    /// How many times longer a statement of the load takes.
+    fn slowdown(&self, load: usize) -> f64 {
+        if load > 0 {
+            return 1.0;
+        }
+        let own = self.in_use[self.classes[0].0 as usize];
+        let others = self.in_use.iter().sum::<u32>() - own;
+        self.slowness
+            * (1.0 + self.interference * f64::from(others) / (self.cores.len() - 1) as f64)
+    }
+
+    /// A cap is kept over ten milliseconds: a class with 1.5 threads has 15 ms of processor time in each ten.
+    fn may_run(&self, class: ClassId) -> bool {
+        let class = class.0 as usize;
+        let Some(cap) = self.caps[class] else { return true };
+        f64::from(self.in_use[class]) < cap.ceil()
+            && (self.used_ns[class] as f64) < cap * TICK_NS as f64
     }
 
     fn core_is_free(&mut self, core: usize) {
@@ -318,11 +373,9 @@ impl Sim {
         let class = self.classes[statement.load];
         self.busy_ns[class.0 as usize] += slice_ns;
         self.in_use[class.0 as usize] -= 1;
-        let was_ready = self.is_ready(id);
-        let statement = self.statements.get_mut(&id).expect("the statement ran");
         statement.on_cores -= 1;
         if statement.left_ns > 0 {
-            if !was_ready {
+            if !statement.is_ready {
                 statement.ready_ns = self.now;
                 self.make_ready(id, class);
             }
@@ -331,22 +384,16 @@ impl Sim {
         }
     }
 
-    fn is_ready(&self, id: u64) -> bool {
-        self.ready.iter().any(|ready| ready.contains(&id))
-    }
-
     fn tick(&mut self) {
         self.push(self.now + TICK_NS, Event::Tick);
         let busy = self.cores.iter().filter(|core| core.is_some()).count();
         let percent = 100.0 * busy as f64 / self.cores.len() as f64;
         let mut observation = Observation::new(percent, 0.0);
         for class in 0..CLASSES {
-            let Ready { steps, .. } = self.waits[class];
-            if steps > 0 {
-                let wait_ns = self.wait_sums[class] / steps;
-                observation.ready[class] = Some(Ready { wait_ns, steps });
-            }
-            self.waits[class] = Ready::default();
+            let steps = self.steps[class];
+            let wait_ns = self.wait_sums[class].checked_div(steps);
+            observation.ready[class] = wait_ns.map(|wait_ns| Ready { wait_ns, steps });
+            self.steps[class] = 0;
             self.wait_sums[class] = 0;
         }
         let woken = self.gate.tick(self.now, &observation);
@@ -355,6 +402,52 @@ impl Sim {
         let first = self.classes[0];
         let controllers = self.gate.controllers(self.now);
         self.limits.extend(controllers.iter().find(|of| of.class == first).map(|of| of.limit));
+        for (used_ns, cap) in self.used_ns.iter_mut().zip(self.caps) {
+            let granted_ns = cap.map_or(u64::MAX, |cap| (cap * TICK_NS as f64) as u64);
+            *used_ns = used_ns.saturating_sub(granted_ns);
+        }
+        if self.now / S > self.seconds {
+            self.seconds = self.now / S;
+            self.steer();
+        }
+    }
+
+    /// Once a second: what was measured goes to the controller of targets, and its actions are done.
+    fn steer(&mut self) {
+        let Some(mut targets) = self.targets.take() else { return };
+        let mut observation = target::Observation { now_ns: self.now, classes: Vec::new() };
+        let mut classes = self.classes.clone();
+        classes.dedup();
+        for class in classes {
+            let index = class.0 as usize;
+            let is_waiting = self.ready.iter().flatten().any(|(_, of)| *of == class);
+            let busy_ns = self.busy_ns[index] - self.second_busy[index];
+            self.second_busy[index] = self.busy_ns[index];
+            observation.classes.push(ClassObservation {
+                class,
+                quantiles: Quantile::ALL
+                    .map(|quantile| self.latencies[index].quantile(self.now, quantile.share())),
+                ready_wait_p99: self.ready_waits[index].quantile(0.99),
+                running: self.gate.statistics(class).running,
+                slots: busy_ns as f64 / S as f64,
+                is_waiting,
+            });
+            self.ready_waits[index].clear();
+        }
+        for action in targets.step(&observation) {
+            let index = action.class.0 as usize;
+            match action.actuator {
+                Actuator::Threads(slots) => self.caps[index] = Some(slots),
+                Actuator::Free => self.caps[index] = None,
+                Actuator::Concurrency(limit) => {
+                    let woken = self.gate.restrain(self.now, action.class, limit);
+                    self.woken(woken);
+                }
+            }
+            self.actions.push((self.now, action));
+        }
+        targets.check();
+        self.targets = Some(targets);
     }
 
     /// Latencies, ms, of the served statements of a load that arrived within the time, sorted.
