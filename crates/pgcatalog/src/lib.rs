@@ -30,6 +30,7 @@ mod tests;
 mod type_rows;
 mod user_types;
 mod view;
+mod workload_views;
 
 use std::sync::{Arc, OnceLock};
 
