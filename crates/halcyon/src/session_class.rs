@@ -96,7 +96,6 @@ fn is_gated(snapshot: &Snapshot, class: ClassId, limits: &Limits) -> bool {
 
 /// The place of a statement of a class among the tasks of all.
 fn placement(snapshot: &Snapshot, class: ClassId, limits: &Limits) -> Placement {
-    let limited = |class: &ClassId| snapshot.class(*class).limits.total_threads.is_some();
     Placement {
         class: class.0,
         band: match band(limits.priority) {
@@ -107,7 +106,7 @@ fn placement(snapshot: &Snapshot, class: ClassId, limits: &Limits) -> Placement 
         },
         workers_max: limits.statement_threads.map(|threads| threads as usize),
         is_watched: !snapshot.class(class).rules.is_empty(),
-        quotas: chain(snapshot, class).filter(limited).map(|class| class.0).collect(),
+        quotas: chain(snapshot, class).map(|class| class.0).collect(),
     }
 }
 

@@ -11,7 +11,7 @@ use halcyon_plan::engine::DataFusion;
 use halcyon_prepare::cache::StatementCache;
 use halcyon_store::Partition;
 use halcyon_txn::{Manager, PartitionCell};
-use halcyon_workload::{Machine, Snapshot};
+use halcyon_workload::{Class, Machine, Snapshot};
 use parking_lot::Mutex;
 
 use crate::activity::{SessionEntry, StatementTable};
@@ -139,11 +139,15 @@ impl Shared {
     fn define_classes(&self) {
         let machine = machine_of(&self.options, Some(&self.memory));
         let snapshot = self.workload.define(&self.catalog.load().workload, &machine);
+        self.workload.targets.lock().define(&self.datafusion, &snapshot);
+        // A controller takes workers from statements that run.
+        let has_targets = |class: &Class| class.limits.targets.iter().any(Option::is_some);
+        let all = snapshot.classes().any(has_targets).then_some(machine.threads);
         for class in snapshot.classes() {
             let limits = &class.limits;
             let above = class.parent.map(|above| above.0);
             halcyon_base::memory::set_class(class.id.0, limits.total_memory, above);
-            let threads = limits.total_threads.map(|threads| threads as usize);
+            let threads = limits.total_threads.or(all).map(|threads| threads as usize);
             self.datafusion.quotas().set(class.id.0, threads);
         }
         self.datafusion.set_shares(shares(&snapshot));

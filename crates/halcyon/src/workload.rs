@@ -16,6 +16,7 @@
 pub(crate) mod actions;
 pub(crate) mod latency;
 pub(crate) mod steward;
+pub(crate) mod targets;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -38,6 +39,7 @@ use parking_lot::Mutex;
 use actions::{AllWaited, RuleEvents, Waited};
 use latency::Latencies;
 use steward::Steward;
+use targets::TargetKeeper;
 
 /// The workload classes of a running database.
 pub(crate) struct Workload {
@@ -49,6 +51,7 @@ pub(crate) struct Workload {
     pub counts: Box<[ClassCounts]>,
     pub steward: Steward,
     pub rule_events: RuleEvents,
+    pub targets: Mutex<TargetKeeper>,
     waited: AllWaited,
     /// Quotas of statements that rules have slowed down.
     throttles: Mutex<Vec<(Execution, Quota)>>,
@@ -103,6 +106,7 @@ pub(crate) enum Came {
 impl Workload {
     pub fn new(definitions: &Definitions, machine: &Machine) -> Self {
         let snapshot = Arc::new(read(definitions, machine, None));
+        let targets = TargetKeeper::new(Arc::clone(&snapshot));
         let doors = Doors { gate: Gate::new(Arc::clone(&snapshot)), waiting: HashMap::new() };
         Workload {
             snapshot: ArcSwap::new(snapshot),
@@ -112,6 +116,7 @@ impl Workload {
             counts: (0..CLASSES).map(|_| ClassCounts::default()).collect(),
             steward: Steward::default(),
             rule_events: RuleEvents::default(),
+            targets: Mutex::new(targets),
             waited: Mutex::new([Waited::default(); CLASSES]),
             throttles: Mutex::default(),
             origin: Instant::now(),
@@ -332,7 +337,7 @@ impl InClass {
 impl Drop for InClass {
     fn drop(&mut self) {
         let took = clock::now().since(self.began);
-        self.workload.latencies.note(self.class, took);
+        self.workload.latencies.note(self.class, self.workload.now_ns(), took);
         self.counts().running.fetch_sub(1, Ordering::Relaxed);
         self.counts().statements.fetch_add(1, Ordering::Relaxed);
         self.account.leave_class();

@@ -9,7 +9,8 @@ use halcyon_pgcatalog::{
 };
 use halcyon_task::ClassId as TaskClass;
 use halcyon_workload::gate::EventKind;
-use halcyon_workload::{ClassId, Key, Snapshot};
+use halcyon_workload::target::{Action, Actuator, State, View};
+use halcyon_workload::{Class, ClassId, Key, Quantile, Snapshot};
 
 use crate::shared::Shared;
 
@@ -54,7 +55,7 @@ pub(crate) fn effective(shared: &Shared) -> Vec<EffectiveRow> {
 /// What came to the gate, by class.
 pub(crate) fn admission(shared: &Shared) -> Vec<AdmissionRow> {
     let snapshot = shared.workload.snapshot();
-    let row = |class: &halcyon_workload::Class| {
+    let row = |class: &Class| {
         let own = shared.workload.ask_gate(|gate, _| gate.statistics(class.id));
         AdmissionRow {
             class: class.name.clone(),
@@ -127,7 +128,7 @@ pub(crate) fn events(shared: &Shared) -> Vec<EventRow> {
 pub(crate) fn classes(shared: &Shared) -> Vec<ClassRow> {
     let snapshot = shared.workload.snapshot();
     let counters = shared.datafusion.started_runtime().map(|runtime| runtime.counters());
-    let row = |class: &halcyon_workload::Class| {
+    let row = |class: &Class| {
         let number = class.id.0;
         let counts = &shared.workload.counts[usize::from(number)];
         let tasks = counters.as_ref().map(|counters| counters.class(TaskClass(number)));
@@ -146,11 +147,63 @@ pub(crate) fn classes(shared: &Shared) -> Vec<ClassRow> {
 }
 
 /// How long the statements of classes take.
-pub(crate) fn latency(_shared: &Shared) -> Vec<LatencyRow> {
-    Vec::new()
+pub(crate) fn latency(shared: &Shared) -> Vec<LatencyRow> {
+    let (snapshot, now) = (shared.workload.snapshot(), shared.workload.now_ns());
+    let row = |class: &Class| {
+        let windows = shared.workload.latencies.of(class.id)?;
+        let measured = Quantile::ALL.map(|of| windows.quantile(now, of.share()));
+        let longest = measured.iter().flatten().max_by_key(|measured| measured.seconds)?;
+        let targets = Quantile::ALL.into_iter().zip(class.limits.targets);
+        let target = targets.filter_map(|(of, target)| Some((of, target?))).last();
+        Some(LatencyRow {
+            class: class.name.clone(),
+            count: longest.samples,
+            window_s: longest.seconds,
+            quantiles_ns: measured.map(|measured| measured.map_or(0, |measured| ns(measured.value))),
+            target: target.map(|(of, target)| format!("{} {target:?}", of.name())),
+            attainment: target.and_then(|(_, target)| Some(100.0 * windows.attainment(now, target)?)),
+        })
+    };
+    snapshot.classes().filter_map(row).collect()
 }
 
 /// Classes with targets, as their controller sees them.
-pub(crate) fn controllers(_shared: &Shared) -> Vec<ControllerRow> {
-    Vec::new()
+pub(crate) fn controllers(shared: &Shared) -> Vec<ControllerRow> {
+    let (snapshot, keeper) = (shared.workload.snapshot(), shared.workload.targets.lock());
+    let row = |view: View| {
+        let limits = &snapshot.class(view.class).limits;
+        let given = Quantile::ALL.into_iter().zip(limits.targets);
+        let strictest = given.filter_map(|(of, target)| Some((of, target?))).last()?;
+        let (of, measured, target) = match view.worst {
+            Some((of, measured, target)) => (of, Some(measured), target),
+            None => (strictest.0, None, strictest.1),
+        };
+        let last = keeper.last.get(&view.class);
+        Some(ControllerRow {
+            class: name_of(&snapshot, view.class),
+            quantile: of.name(),
+            target_ns: ns(target),
+            measured_ns: measured.map(ns),
+            state: match view.state {
+                State::Kept => "KEPT",
+                State::Steering => "STEERING",
+                State::Unreachable => "TARGET_UNREACHABLE",
+                State::TooTight => "TARGET_TOO_TIGHT",
+            },
+            action: last.map(|last| action_text(&snapshot, last)),
+            reason: last.map(|last| last.reason.clone()),
+            given_up: view.given_up_slots,
+        })
+    };
+    keeper.targets.views().into_iter().filter_map(row).collect()
+}
+
+fn action_text(snapshot: &Snapshot, action: &Action) -> String {
+    let class = name_of(snapshot, action.class);
+    match action.actuator {
+        Actuator::Threads(threads) => format!("\"{class}\" has {threads:.2} worker threads"),
+        Actuator::Free => format!("\"{class}\" has all worker threads that its limits allow"),
+        Actuator::Concurrency(Some(most)) => format!("\"{class}\" runs {most} statements at a time"),
+        Actuator::Concurrency(None) => format!("\"{class}\" runs as many statements as its limits allow"),
+    }
 }

@@ -17,7 +17,7 @@ use super::effects::Effects;
 use super::memory;
 use super::objects::{What, table_of};
 use super::view::{Moment, Name, system_views};
-use super::workload_views::{
+use super::class_state::{
     AdmissionRow, ClassRow, ControllerRow, EffectiveRow, EventRow, LatencyRow, QueueRow,
 };
 use halcyon_catalog::{Catalog, Table};

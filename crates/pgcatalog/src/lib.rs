@@ -11,6 +11,7 @@
 //! the statement cache.
 #![forbid(unsafe_code)]
 
+mod class_state;
 mod defaults;
 mod describe;
 mod effects;
@@ -51,7 +52,7 @@ pub use halcyon_views::{
     Accounts, CursorRow, Live, LockRow, LogRow, SessionRow, SessionShare, SessionState, SettingRow,
     StatementRow, TasksRow, TransactionRow, WorkerRow,
 };
-pub use workload_views::{
+pub use class_state::{
     AdmissionRow, ClassRow, ControllerRow, EffectiveRow, EventRow, LatencyRow, QueueRow,
 };
 pub use rewrite::rewrite;

@@ -1,402 +1,237 @@
-//! Schema `halcyon`: what workload classes do to statements (P4 §2), with the names that SAP HANA gives the views
-//! and columns that it has, and ours beside them.
+//! Views of schema `halcyon` about workload: what is defined. Columns that SAP HANA has carry HANA's names.
+
+use std::time::Duration;
+
+use halcyon_catalog::Catalog;
+use halcyon_workload::{
+    Class, ClassDefinition, Key, Machine, MappingDefinition, MappingKey, RuleDefinition, Snapshot,
+};
 
 use super::Context;
-use super::view::{Moment, system_views};
+use super::view::{Name, system_views};
 
 system_views! {
-    /// One row per session and limit that holds for its statements, for superusers and for the session's role; EXPLAIN
-    /// WORKLOAD shows one session's.
-    m_workload_effective: Effective from effective {
-        /// Number of the session.
-        connection_id: u32,
-        /// Role that the session acts as.
-        user_name: String,
-        /// Workload class of its last statement.
-        workload_class_name: String,
-        /// Mapping that has led there; NULL if none matched.
-        workload_mapping_name: Option<String>,
-        /// Why it was this class.
-        reason: String,
-        /// Name of the limit, as in CREATE WORKLOAD CLASS.
-        property: String,
-        /// Value in force, with its unit; NULL where nothing is limited.
-        value: Option<String>,
-        /// Class whose definition has the value; NULL where it is the default.
-        origin: Option<String>,
+    /// One row per workload class, the built-in ones among them. Limits are the class's own, as
+    /// `m_workload_effective` has what is in force for a session; NULL where none is set.
+    workload_classes: WorkloadClass from workload_classes {
+        /// Name of the class.
+        workload_class_name: Name,
+        /// The class above; NULL at the top of a tree.
+        parent_workload_class_name: Option<Name>,
+        /// 0 to 9, the higher the sooner; a parent's holds for its children.
+        priority: u32,
+        /// Memory that a statement may hold.
+        statement_memory_limit: Option<f64>,
+        /// GB, another unit of memory, or PERCENT of the database's.
+        statement_memory_limit_unit: Option<String>,
+        /// Worker threads that a statement has.
+        statement_thread_limit: Option<f64>,
+        /// THREADS, or PERCENT of the machine's.
+        statement_thread_limit_unit: Option<String>,
+        /// Memory that the statements of the class and of its children hold together.
+        total_statement_memory_limit: Option<f64>,
+        /// GB, another unit of memory, or PERCENT of the database's.
+        total_statement_memory_limit_unit: Option<String>,
+        /// Worker threads that the statements of the class and of its children have together.
+        total_statement_thread_limit: Option<f64>,
+        /// THREADS, or PERCENT of the machine's.
+        total_statement_thread_limit_unit: Option<String>,
+        /// The longest time that a statement takes, in seconds.
+        statement_timeout: Option<f64>,
+        /// The longest time that a transaction which has written stays open, in minutes.
+        write_transaction_lifetime: Option<f64>,
+        /// The longest time that an open cursor is not read, in minutes.
+        idle_cursor_lifetime: Option<f64>,
+        /// Percent of processor time in use from which new statements are rejected.
+        admission_control_reject_cpu_threshold: Option<u32>,
+        /// Percent of processor time in use from which new statements queue.
+        admission_control_queue_cpu_threshold: Option<u32>,
+        /// Percent of memory in use from which new statements are rejected.
+        admission_control_reject_memory_threshold: Option<u32>,
+        /// Percent of memory in use from which new statements queue.
+        admission_control_queue_memory_threshold: Option<u32>,
+        /// Milliseconds within which half of the statements shall end.
+        latency_target_p50: Option<f64>,
+        /// Milliseconds within which 95 of 100 statements shall end.
+        latency_target_p95: Option<f64>,
+        /// Milliseconds within which 99 of 100 statements shall end.
+        latency_target_p99: Option<f64>,
+        /// Milliseconds within which 999 of 1,000 statements shall end.
+        latency_target_p999: Option<f64>,
+        /// Statements of the class that run at a time.
+        concurrency_limit: Option<u32>,
+        /// Statements of the class that wait for admission at a time.
+        queue_limit: u32,
+        /// The longest wait for admission, in seconds.
+        queue_timeout: f64,
+        /// Connections whose statements are in the class at a time.
+        connection_limit: Option<u32>,
+        /// Use of the processor's caches: POLLUTING, SENSITIVE or AUTO.
+        cache_class: &'static str,
+        /// Share of the workers' time that is kept for the class, in percent.
+        floor: f64,
+        /// The class to which statements go that are estimated to be long.
+        auto_class: Option<Name>,
+        /// Rules, as ADD RULE takes them, a line each.
+        rules: Option<String>,
+        /// Roles that may use the class by a hint or a rule, with commas between them.
+        granted_to: Option<String>,
+        /// Whether mappings and hints lead to the class.
+        is_enabled: bool,
     }
 
-    /// One row per workload class: what came to its gate.
-    m_admission_control_statistics: Admission from admission {
-        /// The class.
-        workload_class_name: String,
-        /// Statements that were let in, at once or later.
-        admit_count: u64,
-        /// Statements that were turned away when they came.
-        reject_count: u64,
-        /// Statements that had to wait.
-        enqueue_count: u64,
-        /// Statements that were let in after a wait.
-        dequeue_count: u64,
-        /// Statements whose wait became too long.
-        timeout_count: u64,
-        /// Statements that were cancelled while they waited.
-        cancel_count: u64,
-        /// Statements that wait now.
-        current_queue_size: u64,
-        /// Statements that are inside now.
-        current_running: u64,
-        /// Last wait that ended.
-        last_wait_ms: f64,
-        /// Mean wait.
-        avg_wait_ms: f64,
-        /// Longest wait.
-        max_wait_ms: f64,
-        /// Shortest wait.
-        min_wait_ms: f64,
-        /// All waits together.
-        sum_wait_ms: f64,
-    }
-
-    /// One row per statement that waits to be let in, for superusers and for its role.
-    m_admission_control_queues: Queued from queued {
-        /// Session of the statement; pg_cancel_backend ends the wait.
-        connection_id: u32,
-        /// Class in whose queue it stands.
-        workload_class_name: String,
-        /// Role that the session acts as.
-        user_name: String,
-        /// When it came.
-        enqueue_time: Moment,
-        /// When its wait becomes too long.
-        queue_timeout_time: Option<Moment>,
-        /// Text of the statement, its first 4,096 bytes.
-        statement_string: Option<String>,
-    }
-
-    /// One row per decision of the gate and of rules that held somebody up, the last 1,000, for superusers.
-    m_admission_control_events: Event from events {
-        /// When.
-        event_time: Moment,
-        /// What was decided, in one word.
-        event_type: String,
-        /// What the decision rests on.
-        event_reason: String,
-        /// Class of the statement.
-        workload_class_name: String,
-        /// Session of the statement; NULL for decisions about a class.
-        connection_id: Option<u32>,
-        /// How long the statement had waited.
-        wait_ms: Option<f64>,
-    }
-
-    /// One row per workload class: its statements, and what they take.
-    m_workload_class_statistics: Class from classes {
-        /// The class.
-        workload_class_name: String,
-        /// Statements that run now.
-        running_statements: u64,
-        /// Statements that have ended: in a database without classes of users, analytical ones and one in 16 of
-        /// the others.
-        statement_count: u64,
-        /// Of these, statements that failed.
-        error_count: u64,
-        /// Time that workers have worked for the class.
-        busy_ms: f64,
-        /// 99th percentile of the time that its tasks were ready to run and waited for a worker.
-        ready_wait_p99_ms: f64,
-        /// Bytes that its running statements hold, where classes of users exist.
-        used_memory: i64,
-        /// Workers that its statements may use at once now; NULL: all.
-        thread_limit: Option<u32>,
-    }
-
-    /// One row per workload class with statements in the last minute: how long they took, from their beginning to
-    /// their last row.
-    m_workload_class_latency: Latency from latency {
-        /// The class.
-        workload_class_name: String,
-        /// Statements in the window.
-        statement_count: u64,
-        /// Length of the window in seconds: as short as the number of statements allows for its percentiles.
-        window_s: u32,
-        /// Median.
-        p50_ms: f64,
-        /// 95th percentile.
-        p95_ms: f64,
-        /// 99th percentile.
-        p99_ms: f64,
-        /// 99.9th percentile.
-        p999_ms: f64,
-        /// The strictest target, as P99 50ms; NULL without one.
-        target: Option<String>,
-        /// Share of windows in which the target was kept since it was set, in percent; NULL without one.
-        attainment: Option<f64>,
-    }
-
-    /// One row per workload class with a latency target: what the controller sees and has done.
-    m_workload_controller: Controller from controllers {
-        /// The class with the target.
-        workload_class_name: String,
-        /// The quantile that has a target, as P99.
-        quantile: String,
-        /// What it should be.
-        target_ms: f64,
-        /// What it was when the controller looked last; NULL: too few statements.
-        measured_ms: Option<f64>,
-        /// What the controller has done last.
-        last_action: String,
-        /// Why.
-        reason: String,
-        /// Worker threads that lower classes have given up for the class now.
-        threads_given_up: u32,
+    /// One row per workload mapping. Of a session's properties those count that are not NULL.
+    workload_mappings: WorkloadMapping from workload_mappings {
+        /// Name of the mapping.
+        workload_mapping_name: Name,
+        /// The class that it leads to.
+        workload_class_name: Name,
+        /// The role that the session acts as.
+        user_name: Option<String>,
+        /// A role that this role is a member of.
+        usergroup_name: Option<String>,
+        /// `session_context.xs_applicationuser`.
+        xs_application_user_name: Option<String>,
+        /// `session_context.applicationuser`.
+        application_user_name: Option<String>,
+        /// Schema of the procedure or view that the statement names.
+        schema_name: Option<String>,
+        /// The procedure or view.
+        object_name: Option<String>,
+        /// `session_context.application`, else `application_name`.
+        application_name: Option<String>,
+        /// `session_context.applicationcomponent`.
+        application_component_name: Option<String>,
+        /// `session_context.applicationcomponenttype`.
+        application_component_type: Option<String>,
+        /// `session_context.applicationsource`.
+        application_source: Option<String>,
+        /// The database of the connection.
+        database_name: Option<String>,
+        /// `session_context.client`.
+        client: Option<String>,
+        /// `session_context.tenant`.
+        application_tenant_name: Option<String>,
+        /// The character that stands for any rest of a value; NULL if none does.
+        wildcard: Option<String>,
+        /// Whether the mapping is looked at.
+        is_enabled: bool,
     }
 }
 
-/// A limit of a session's class.
-pub struct EffectiveRow {
-    /// Session.
-    pub session: u32,
-    /// Class.
-    pub class: String,
-    /// Mapping.
-    pub mapping: Option<String>,
-    /// Explanation.
-    pub reason: String,
-    /// Name of the limit.
-    pub property: String,
-    /// Value in force.
-    pub value: Option<String>,
-    /// Class that it comes from.
-    pub origin: Option<String>,
+fn workload_classes(context: &Context) -> Vec<WorkloadClass> {
+    // Amounts are told as they are written, so the machine does not matter.
+    let machine = Machine { threads: 1, memory_bytes: 1 << 30 };
+    let snapshot = Snapshot::new(&context.catalog.workload, &machine, None);
+    let snapshot = snapshot.unwrap_or_else(|_| Snapshot::builtin(&machine));
+    let row = |class: &Class| class_row(&context.catalog, &snapshot, class);
+    snapshot.classes().map(row).collect()
 }
 
-/// Counts of a class at the gate. Times are nanoseconds.
-#[derive(Default)]
-pub struct AdmissionRow {
-    /// Class.
-    pub class: String,
-    /// Let in.
-    pub admitted: u64,
-    /// Turned away.
-    pub rejected: u64,
-    /// Waited.
-    pub enqueued: u64,
-    /// Let in after a wait.
-    pub dequeued: u64,
-    /// Waited too long.
-    pub timeouts: u64,
-    /// Cancelled while waiting.
-    pub cancelled: u64,
-    /// Waiting now.
-    pub waiting: u64,
-    /// Inside now.
-    pub running: u64,
-    /// The last wait, the sum, the longest and the shortest.
-    pub waits_ns: [u64; 4],
+fn class_row(catalog: &Catalog, snapshot: &Snapshot, class: &Class) -> WorkloadClass {
+    let (definition, limits) = (catalog.workload.classes.get(&class.name), &class.limits);
+    let name_of = |id| Name(snapshot.class(id).name.clone());
+    let (statement_memory_limit, statement_memory_limit_unit) =
+        amount(definition, Key::StatementMemoryLimit, "GB");
+    let (statement_thread_limit, statement_thread_limit_unit) =
+        amount(definition, Key::StatementThreadLimit, "THREADS");
+    let (total_statement_memory_limit, total_statement_memory_limit_unit) =
+        amount(definition, Key::TotalStatementMemoryLimit, "GB");
+    let (total_statement_thread_limit, total_statement_thread_limit_unit) =
+        amount(definition, Key::TotalStatementThreadLimit, "THREADS");
+    let [p50, p95, p99, p999] = limits.targets.map(|target| scaled(target, 1e3));
+    let percent = |threshold: Option<u8>| threshold.map(u32::from);
+    let rules = definition.into_iter().flat_map(|class| &class.rules).map(rule_text);
+    let grants = catalog.workload_grants.get(&class.name).into_iter().flatten();
+    let grantees = grants.map(|grant| grant.grantee.clone());
+    WorkloadClass {
+        workload_class_name: Name(class.name.clone()),
+        parent_workload_class_name: class.parent.map(name_of),
+        priority: limits.priority.into(),
+        statement_memory_limit,
+        statement_memory_limit_unit,
+        statement_thread_limit,
+        statement_thread_limit_unit,
+        total_statement_memory_limit,
+        total_statement_memory_limit_unit,
+        total_statement_thread_limit,
+        total_statement_thread_limit_unit,
+        statement_timeout: scaled(limits.statement_timeout, 1.0),
+        write_transaction_lifetime: scaled(limits.write_transaction_lifetime, 1.0 / 60.0),
+        idle_cursor_lifetime: scaled(limits.idle_cursor_lifetime, 1.0 / 60.0),
+        admission_control_reject_cpu_threshold: percent(limits.reject_cpu),
+        admission_control_queue_cpu_threshold: percent(limits.queue_cpu),
+        admission_control_reject_memory_threshold: percent(limits.reject_memory),
+        admission_control_queue_memory_threshold: percent(limits.queue_memory),
+        latency_target_p50: p50,
+        latency_target_p95: p95,
+        latency_target_p99: p99,
+        latency_target_p999: p999,
+        concurrency_limit: limits.concurrency,
+        queue_limit: limits.queue_limit,
+        queue_timeout: limits.queue_timeout.as_secs_f64(),
+        connection_limit: limits.connections,
+        cache_class: limits.cache.name(),
+        floor: f64::from(limits.floor_per_mille) / 10.0,
+        auto_class: limits.auto_class.map(name_of),
+        rules: joined(rules, "\n"),
+        granted_to: joined(grantees, ", "),
+        is_enabled: class.enabled,
+    }
 }
 
-/// A statement that waits at the gate. Moments are microseconds since 1970.
-pub struct QueueRow {
-    /// Session.
-    pub session: u32,
-    /// Class.
-    pub class: String,
-    /// When it came.
-    pub since_us: i64,
-    /// When it has waited too long.
-    pub until_us: Option<i64>,
-}
-
-/// A decision of the gate.
-pub struct EventRow {
-    /// When, microseconds since 1970.
-    pub at_us: i64,
-    /// In one word.
-    pub kind: String,
-    /// What it rests on.
-    pub reason: String,
-    /// Class.
-    pub class: String,
-    /// Session.
-    pub session: Option<u32>,
-    /// Wait so far.
-    pub wait_ns: Option<u64>,
-}
-
-/// What the statements of a class take.
-#[derive(Default)]
-pub struct ClassRow {
-    /// Class.
-    pub class: String,
-    /// Statements that run.
-    pub running: u64,
-    /// Statements that have ended.
-    pub statements: u64,
-    /// Statements that failed.
-    pub errors: u64,
-    /// Time of workers.
-    pub busy_ns: u64,
-    /// 99th percentile of waits for a worker.
-    pub ready_wait_ns: u64,
-    /// Bytes held.
-    pub memory: i64,
-    /// Workers at once.
-    pub threads: Option<u32>,
-}
-
-/// The latency of a class.
-pub struct LatencyRow {
-    /// Class.
-    pub class: String,
-    /// Statements of the window.
-    pub count: u64,
-    /// Seconds of the window.
-    pub window_s: u32,
-    /// P50, P95, P99, P999 in nanoseconds.
-    pub quantiles_ns: [u64; 4],
-    /// The strictest target.
-    pub target: Option<String>,
-    /// Percent of windows within the target.
-    pub attainment: Option<f64>,
-}
-
-/// A class with a target, as its controller sees it.
-pub struct ControllerRow {
-    /// Class.
-    pub class: String,
-    /// Quantile.
-    pub quantile: &'static str,
-    /// Target.
-    pub target_ns: u64,
-    /// Measured.
-    pub measured_ns: Option<u64>,
-    /// Last action.
-    pub action: String,
-    /// Why.
-    pub reason: String,
-    /// Threads that others have given up.
-    pub given_up: u32,
-}
-
-const MS: f64 = 1e6;
-
-fn effective(context: &Context) -> Vec<Effective> {
-    let sessions = context.live.sessions();
-    let row = |own: EffectiveRow| {
-        let session = sessions.iter().find(|session| session.id == own.session)?;
-        let is_visible = context.is_superuser() || session.user == context.session.user;
-        is_visible.then(|| Effective {
-            connection_id: own.session,
-            user_name: session.role.clone(),
-            workload_class_name: own.class,
-            workload_mapping_name: own.mapping,
-            reason: own.reason,
-            property: own.property,
-            value: own.value,
-            origin: own.origin,
-        })
-    };
-    context.live.workload_effective().into_iter().filter_map(row).collect()
-}
-
-fn admission(context: &Context) -> Vec<Admission> {
-    let row = |own: AdmissionRow| {
-        let [last, sum, max, min] = own.waits_ns.map(|ns| ns as f64 / MS);
-        let waits = own.dequeued + own.timeouts + own.cancelled;
-        Admission {
-            workload_class_name: own.class,
-            admit_count: own.admitted,
-            reject_count: own.rejected,
-            enqueue_count: own.enqueued,
-            dequeue_count: own.dequeued,
-            timeout_count: own.timeouts,
-            cancel_count: own.cancelled,
-            current_queue_size: own.waiting,
-            current_running: own.running,
-            last_wait_ms: last,
-            avg_wait_ms: if waits == 0 { 0.0 } else { sum / waits as f64 },
-            max_wait_ms: max,
-            min_wait_ms: min,
-            sum_wait_ms: sum,
+fn workload_mappings(context: &Context) -> Vec<WorkloadMapping> {
+    let row = |mapping: &MappingDefinition| {
+        let value = |key: MappingKey| mapping.settings.get(key.name()).cloned();
+        WorkloadMapping {
+            workload_mapping_name: Name(mapping.name.clone()),
+            workload_class_name: Name(mapping.class.clone()),
+            user_name: value(MappingKey::UserName),
+            usergroup_name: value(MappingKey::UserGroupName),
+            xs_application_user_name: value(MappingKey::XsApplicationUserName),
+            application_user_name: value(MappingKey::ApplicationUserName),
+            schema_name: value(MappingKey::SchemaName),
+            object_name: value(MappingKey::ObjectName),
+            application_name: value(MappingKey::ApplicationName),
+            application_component_name: value(MappingKey::ApplicationComponentName),
+            application_component_type: value(MappingKey::ApplicationComponentType),
+            application_source: value(MappingKey::ApplicationSource),
+            database_name: value(MappingKey::DatabaseName),
+            client: value(MappingKey::Client),
+            application_tenant_name: value(MappingKey::ApplicationTenantName),
+            wildcard: mapping.wildcard.map(String::from),
+            is_enabled: mapping.enabled,
         }
     };
-    context.live.workload_admission().into_iter().map(row).collect()
+    context.catalog.workload.mappings.values().map(row).collect()
 }
 
-fn queued(context: &Context) -> Vec<Queued> {
-    let sessions = context.live.sessions();
-    let row = |own: QueueRow| {
-        let session = sessions.iter().find(|session| session.id == own.session)?;
-        let is_visible = context.is_superuser() || session.user == context.session.user;
-        is_visible.then(|| Queued {
-            connection_id: own.session,
-            workload_class_name: own.class,
-            user_name: session.role.clone(),
-            enqueue_time: Moment(own.since_us),
-            queue_timeout_time: own.until_us.map(Moment),
-            statement_string: session.statement.clone(),
-        })
+/// A class's own setting as a number and its unit, which is `unit` if none is written.
+fn amount(class: Option<&ClassDefinition>, key: Key, unit: &str) -> (Option<f64>, Option<String>) {
+    let text = class.and_then(|class| class.settings.get(key.name())).map(|text| text.trim());
+    let is_digit = |c: char| c.is_ascii_digit() || c == '.';
+    let parts = text.map(|text| text.split_at(text.find(|c| !is_digit(c)).unwrap_or(text.len())));
+    let Some((digits, written)) = parts else { return (None, None) };
+    let written = match written.trim() {
+        "" => unit.to_owned(),
+        "%" => "PERCENT".to_owned(),
+        other => other.to_uppercase(),
     };
-    context.live.workload_queue().into_iter().filter_map(row).collect()
+    (digits.parse().ok(), Some(written))
 }
 
-fn events(context: &Context) -> Vec<Event> {
-    if !context.is_superuser() {
-        return Vec::new();
-    }
-    let row = |own: EventRow| Event {
-        event_time: Moment(own.at_us),
-        event_type: own.kind,
-        event_reason: own.reason,
-        workload_class_name: own.class,
-        connection_id: own.session,
-        wait_ms: own.wait_ns.map(|ns| ns as f64 / MS),
-    };
-    context.live.workload_events().into_iter().map(row).collect()
+/// A time in the unit of which `per_second` are a second.
+fn scaled(time: Option<Duration>, per_second: f64) -> Option<f64> {
+    time.map(|time| time.as_secs_f64() * per_second)
 }
 
-fn classes(context: &Context) -> Vec<Class> {
-    let row = |own: ClassRow| Class {
-        workload_class_name: own.class,
-        running_statements: own.running,
-        statement_count: own.statements,
-        error_count: own.errors,
-        busy_ms: own.busy_ns as f64 / MS,
-        ready_wait_p99_ms: own.ready_wait_ns as f64 / MS,
-        used_memory: own.memory,
-        thread_limit: own.threads,
-    };
-    context.live.workload_classes().into_iter().map(row).collect()
+fn rule_text(rule: &RuleDefinition) -> String {
+    let RuleDefinition { name, condition, action, dry_run } = rule;
+    let dry_run = if *dry_run { " DRY RUN" } else { "" };
+    format!("{name} WHEN {condition} THEN {action}{dry_run}")
 }
 
-fn latency(context: &Context) -> Vec<Latency> {
-    let row = |own: LatencyRow| {
-        let [p50, p95, p99, p999] = own.quantiles_ns.map(|ns| ns as f64 / MS);
-        Latency {
-            workload_class_name: own.class,
-            statement_count: own.count,
-            window_s: own.window_s,
-            p50_ms: p50,
-            p95_ms: p95,
-            p99_ms: p99,
-            p999_ms: p999,
-            target: own.target,
-            attainment: own.attainment,
-        }
-    };
-    context.live.workload_latency().into_iter().map(row).collect()
-}
-
-fn controllers(context: &Context) -> Vec<Controller> {
-    let row = |own: ControllerRow| Controller {
-        workload_class_name: own.class,
-        quantile: own.quantile.to_owned(),
-        target_ms: own.target_ns as f64 / MS,
-        measured_ms: own.measured_ns.map(|ns| ns as f64 / MS),
-        last_action: own.action,
-        reason: own.reason,
-        threads_given_up: own.given_up,
-    };
-    context.live.workload_controllers().into_iter().map(row).collect()
+fn joined(texts: impl Iterator<Item = String>, between: &str) -> Option<String> {
+    let texts: Vec<String> = texts.collect();
+    (!texts.is_empty()).then(|| texts.join(between))
 }

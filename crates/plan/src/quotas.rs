@@ -32,6 +32,16 @@ impl Quotas {
         }
     }
 
+    /// Lets a class with a quota use fewer workers than that for a while, 0 among them; `None`: as many again. The
+    /// caller goes on to change that: nothing of a class with 0 runs meanwhile.
+    pub fn hold(&self, class: u8, workers: Option<usize>) {
+        if let Some(own) = self.0.lock().get(&class)
+            && let Some(quota) = &own.quota
+        {
+            quota.set(workers.map_or(own.workers, |workers| workers.min(own.workers)));
+        }
+    }
+
     /// The workers that a class may use at once; `None`: all.
     pub fn of(&self, class: u8) -> Option<usize> {
         self.0.lock().get(&class).map(|own| own.workers)

@@ -91,9 +91,8 @@ impl Quota {
         Quota(Arc::new(OwnQuota { shared: Arc::clone(shared), id }))
     }
 
-    /// Changes the quota. Workers that are too many end their steps, and take no new ones.
-    ///
-    /// Panics: if `workers` is 0.
+    /// Changes the quota. Workers that are too many end their steps, and take no new ones. With a quota of 0 nothing
+    /// runs until it is changed again; whoever sets that takes care that it is.
     pub fn set(&self, workers: usize) {
         let OwnQuota { shared, id } = &*self.0;
         let ready = shared.limits.change_quota(*id, workers);

@@ -68,6 +68,9 @@ impl Workload {
             self.observe_waits(df, &mut observation);
         }
         self.at_gate(|gate, now| gate.tick(now, &observation));
+        if has_targets {
+            self.keep_targets(df);
+        }
         has_targets || waits
     }
 

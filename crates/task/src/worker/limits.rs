@@ -7,7 +7,7 @@
 //! Invariants, checked by the models `limited_group_keeps_its_limit` and `groups_share_a_quota`, with a planted
 //! bug:
 //! 1. `taken` is the number of workers that run a task under the limit; it rises only while it is below `limit`.
-//! 2. A task waits for a seat only while all are taken, or its group is stopped: whoever gives a seat back, and
+//! 2. A task waits for a seat only while all are taken, none is there (a quota of 0), or its group is stopped: whoever gives a seat back, and
 //!    whoever was called for one and does not take it, calls the next task.
 //! 3. Who stops a group says so first and makes its waiting tasks ready then; a task is laid down
 //!    only after a look whether anybody said so, under the same lock.
@@ -146,9 +146,8 @@ impl Limits {
         id
     }
 
-    /// Changes a quota; steps that run go on. Returns tasks that may run now. Panics: if it is 0.
+    /// Changes a quota; steps that run go on. Returns tasks that may run now: none while the quota is 0.
     pub(crate) fn change_quota(&self, quota: QuotaId, limit: usize) -> Vec<TaskRef> {
-        assert!(limit > 0, "a task runs on at least one worker");
         let mut state = self.0.lock();
         let Some(seats) = state.quotas.get_mut(&quota) else { return Vec::new() };
         seats.limit = limit;
