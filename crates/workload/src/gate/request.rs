@@ -16,7 +16,7 @@ pub struct Request {
     pub threads_wanted: u32,
     /// The session, for views.
     pub session: u32,
-    /// The limits of a hint, as [`Snapshot::restrict`] gives them.
+    /// The limits of a hint, as [`crate::Snapshot::restrict`] gives them.
     pub limits: Option<Limits>,
     /// A hash of the statement's text, for views.
     pub text_hash: u64,
