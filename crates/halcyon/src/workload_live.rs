@@ -128,9 +128,12 @@ pub(crate) fn classes(shared: &Shared) -> Vec<ClassRow> {
         let number = class.id.0;
         let counts = &shared.workload.counts[usize::from(number)];
         let tasks = counters.as_ref().map(|counters| counters.class(TaskClass(number)));
+        // A statement belongs to its class from its beginning, which comes before the gate.
+        let waiting = shared.workload.ask_gate(|gate, _| gate.statistics(class.id).queue_size);
+        let running = counts.running.load(Ordering::Relaxed).saturating_sub(waiting);
         ClassRow {
             class: class.name.clone(),
-            running: u64::from(counts.running.load(Ordering::Relaxed)),
+            running: u64::from(running),
             statements: counts.statements.load(Ordering::Relaxed),
             errors: counts.errors.load(Ordering::Relaxed),
             busy_ns: tasks.as_ref().map_or(0, |tasks| tasks.busy_ns),

@@ -270,6 +270,50 @@ fn statements_that_wait_for_locks_keep_no_thread() {
 
 #[cfg(target_os = "linux")]
 #[test]
+fn statements_of_a_limited_class_wait_and_hold_no_thread() {
+    const WAITERS: usize = 200;
+    let alone = lone_server("load::statements_of_a_limited_class_wait_and_hold_no_thread");
+    let Some(server) = alone else { return };
+    let mut holder = Raw::connect(server.address());
+    holder.ok("CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER)");
+    holder.ok("INSERT INTO t VALUES (1, 0)");
+    holder.ok("CREATE WORKLOAD CLASS batch SET 'CONCURRENCY LIMIT' = 1");
+    holder.ok("CREATE WORKLOAD MAPPING m WORKLOAD CLASS batch SET 'APPLICATION NAME' = 'etl'");
+    let mut waiters: Vec<_> = (0..WAITERS).map(|_| Raw::connect(server.address())).collect();
+    let text = "UPDATE t SET n = n + 1 WHERE id = 1";
+    let asked = |number: usize| match number % 3 {
+        0 => query(text),
+        1 => query(&format!("BEGIN; {text}; COMMIT")),
+        _ => [parse("", text), bind("", "", &[]), execute("", 0), sync()].concat(),
+    };
+    for waiter in &mut waiters {
+        waiter.ok("SET application_name = 'etl'");
+    }
+    // The one inside waits for the table.
+    holder.ok("BEGIN; LOCK TABLE t");
+    let before = thread_count();
+    for (number, waiter) in waiters.iter_mut().enumerate() {
+        waiter.send(&asked(number));
+    }
+    let mut watcher = Raw::connect(server.address());
+    let waiting = "SELECT count(*) FROM halcyon.m_admission_control_queues";
+    eventually("all but one wait at the gate", || {
+        let rows = watcher.query(waiting);
+        let count = String::from_utf8_lossy(&rows[1].body[6..]).parse::<usize>();
+        count.expect("a number") == WAITERS - 1
+    });
+    eventually("those who wait have no threads", || thread_count() <= before + 3);
+    holder.ok("COMMIT");
+    for waiter in &mut waiters {
+        let answer = waiter.until(b'Z');
+        assert!(answer.iter().all(|frame| frame.kind != b'E'), "{answer:?}");
+    }
+    let rows = holder.query("SELECT n FROM t");
+    assert_eq!(&rows[1].body[6..], WAITERS.to_string().as_bytes());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
 fn statements_that_compute_keep_no_thread() {
     const READERS: usize = 60;
     let alone = lone_server("load::statements_that_compute_keep_no_thread");
