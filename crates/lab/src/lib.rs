@@ -27,6 +27,7 @@ pub mod tpch;
 pub mod tree;
 pub mod views;
 pub mod wire;
+pub mod workload;
 
 use std::process::ExitCode;
 
@@ -115,6 +116,8 @@ pub enum Experiment {
     Plan(plan::Options),
     /// Statements over the wire as drivers send them, beside PostgreSQL
     Wire(wire::Options),
+    /// Workload classes: response times beside a growing load, overload, and what classes cost
+    Workload(workload::Options),
     /// Figures and tables of recorded runs
     #[command(subcommand)]
     Report(Report),
@@ -143,6 +146,7 @@ pub fn run(experiment: &Experiment, common: Common) -> ExitCode {
         Experiment::Views(options) => views::run(options, &mut reporter),
         Experiment::Plan(options) => plan::run(options, &mut reporter),
         Experiment::Wire(options) => wire::run(options, &mut reporter),
+        Experiment::Workload(options) => workload::run(options, &mut reporter),
         Experiment::Report(Report::Tpcc(options)) => tpcc::report::run(options),
         Experiment::Coschedule(options) => coschedule::run(options, &mut reporter),
     };

@@ -14,7 +14,7 @@
 //! an order are handled in order of warehouse and item.
 //! Source: TPC-C 5.11; P1 §3 and §5.
 
-mod chart;
+pub(crate) mod chart;
 mod consistency;
 pub(crate) mod engines;
 pub(crate) mod input;
