@@ -37,7 +37,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use crate::clock;
 use crate::duty;
+
+mod classes;
+
+pub use classes::{class_bytes, set_class};
 
 /// Bytes that a thread counts by itself before it tells its account and the total.
 pub const DRIFT_MAX: i64 = 64 << 10;
@@ -75,18 +80,27 @@ struct Counts {
     total_limit: AtomicI64,
     statement_limit: AtomicI64,
     refused: AtomicU8,
+    /// The workload class that the running statement counts to; [`classes::NONE`] outside statements.
+    class: AtomicU8,
+    /// What the class counts of the statement.
+    in_class: AtomicI64,
     /// Whether the statement is being planned.
     is_planning: AtomicBool,
     /// How long the statement has been held.
     held_ms: AtomicU64,
+    /// How long workers have worked for the statement, ns.
+    busy_ns: AtomicU64,
     /// The counts when the statement was refused.
     refused_statement: AtomicI64,
     refused_total: AtomicI64,
+    /// The limit that was exceeded.
+    refused_limit: AtomicI64,
 }
 
 const NOT_REFUSED: u8 = 0;
 const BY_TOTAL: u8 = 1;
 const BY_STATEMENT: u8 = 2;
+const BY_CLASS: u8 = 3;
 
 impl Counts {
     const fn new() -> Self {
@@ -98,10 +112,14 @@ impl Counts {
             total_limit: AtomicI64::new(0),
             statement_limit: AtomicI64::new(0),
             refused: AtomicU8::new(NOT_REFUSED),
+            class: AtomicU8::new(classes::NONE),
+            in_class: AtomicI64::new(0),
             is_planning: AtomicBool::new(false),
             held_ms: AtomicU64::new(0),
+            busy_ns: AtomicU64::new(0),
             refused_statement: AtomicI64::new(0),
             refused_total: AtomicI64::new(0),
+            refused_limit: AtomicI64::new(0),
         }
     }
 }
@@ -281,7 +299,7 @@ pub fn refuse_largest() -> bool {
     let least = allowance(LIMIT.load(Relaxed));
     let with_most = ACCOUNTS[1..].iter().max_by_key(|counts| taken(counts));
     let Some(counts) = with_most.filter(|counts| taken(counts) > least) else { return false };
-    refuse(counts, BY_TOTAL, taken(counts), used());
+    refuse(counts, BY_TOTAL, taken(counts), used(), counts.total_limit.load(Relaxed));
     true
 }
 
@@ -356,6 +374,11 @@ fn tell(account: AccountId, drift: i64) {
     if statement < counts.lowest.load(Relaxed) {
         counts.lowest.store(statement, Relaxed);
     }
+    let class = counts.class.load(Relaxed);
+    if class != classes::NONE {
+        counts.in_class.fetch_add(drift, Relaxed);
+        classes::add(class, drift);
+    }
     TOTAL.fetch_add(drift, Relaxed);
     if !COUNTS.load(Relaxed) {
         COUNTS.store(true, Relaxed);
@@ -388,21 +411,33 @@ fn promise(counts: &Counts, bytes: i64) {
 /// Refuses a statement that has, or is about to have, so many bytes of such a total. Returns whether
 /// the statement may go on.
 fn judge(counts: &Counts, statement: i64, total: i64) -> bool {
-    let limit = counts.total_limit.load(Relaxed);
-    let by = match () {
-        () if statement > counts.statement_limit.load(Relaxed) => BY_STATEMENT,
-        () if total > limit && statement > allowance(limit) => BY_TOTAL,
-        () => return true,
-    };
-    refuse(counts, by, statement, total);
-    false
+    let (own, limit) = (counts.statement_limit.load(Relaxed), counts.total_limit.load(Relaxed));
+    if statement > own {
+        refuse(counts, BY_STATEMENT, statement, total, own);
+        return false;
+    }
+    if total > limit && statement > allowance(limit) {
+        refuse(counts, BY_TOTAL, statement, total, limit);
+        return false;
+    }
+    let class = counts.class.load(Relaxed);
+    let more = statement.saturating_sub(taken(counts));
+    if class != classes::NONE
+        && statement > allowance(limit)
+        && let Some(limit) = classes::exceeded(class, more)
+    {
+        refuse(counts, BY_CLASS, statement, total, limit);
+        return false;
+    }
+    true
 }
 
 /// Refuses a statement, unless it was refused before.
-fn refuse(counts: &Counts, by: u8, statement: i64, total: i64) {
+fn refuse(counts: &Counts, by: u8, statement: i64, total: i64, limit: i64) {
     if counts.refused.load(Relaxed) == NOT_REFUSED {
         counts.refused_statement.store(statement, Relaxed);
         counts.refused_total.store(total, Relaxed);
+        counts.refused_limit.store(limit, Relaxed);
         counts.refused.store(by, Relaxed);
         REFUSALS.fetch_add(1, Relaxed);
     }
@@ -494,11 +529,22 @@ pub fn request(bytes: u64) -> Result<(), Refusal> {
     Err(id.refusal().expect("the judge has refused"))
 }
 
+/// A limit of memory, by what it limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// All memory together.
+    Total,
+    /// What the statement has.
+    Statement,
+    /// What the statements of its workload class have together.
+    Class,
+}
+
 /// Why a statement was refused more memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Whether the statement's own limit is exceeded, and not that of the total.
-    pub is_own: bool,
+    /// Whose limit is exceeded.
+    pub by: Bound,
     /// Bytes that the statement had, with those that it asked for.
     pub statement: u64,
     /// Bytes that the whole process had then.
@@ -567,10 +613,15 @@ impl AccountId {
         }
         let counts = self.counts();
         let by = counts.refused.load(Relaxed);
-        let limit = if by == BY_STATEMENT { &counts.statement_limit } else { &counts.total_limit };
+        // Without counts nobody has judged.
+        let limit = if by == NOT_REFUSED { &counts.total_limit } else { &counts.refused_limit };
         let bytes = |count: &AtomicI64| u64::try_from(count.load(Relaxed)).unwrap_or(0);
         Some(Refusal {
-            is_own: by == BY_STATEMENT,
+            by: match by {
+                BY_STATEMENT => Bound::Statement,
+                BY_CLASS => Bound::Class,
+                _ => Bound::Total,
+            },
             statement: if by == NOT_REFUSED { 0 } else { bytes(&counts.refused_statement) },
             total: if by == NOT_REFUSED { bytes(&RESIDENT) } else { bytes(&counts.refused_total) },
             limit: bytes(limit),
@@ -583,6 +634,12 @@ impl AccountId {
         let counts = self.counts();
         let late = counts.lowest.load(Relaxed).min(0);
         (counts.statement.load(Relaxed) - late, counts.transaction.load(Relaxed) + late)
+    }
+
+    /// How long workers have worked for the running or last statement ([`AccountId::working`]): processor time,
+    /// unless others had the workers' processors meanwhile.
+    pub fn busy(self) -> Duration {
+        Duration::from_nanos(self.counts().busy_ns.load(Relaxed))
     }
 
     /// Whether the running statement is being planned.
@@ -708,10 +765,12 @@ pub struct Limits {
     pub total: i64,
     /// Of the statement alone.
     pub statement: i64,
+    /// Number of the workload class whose limits hold too; `None` for none.
+    pub class: Option<u8>,
 }
 
 /// No limits.
-const FREELY: Limits = Limits { total: i64::MAX, statement: i64::MAX };
+const FREELY: Limits = Limits { total: i64::MAX, statement: i64::MAX, class: None };
 
 impl Account {
     /// An empty account; nobody's if all are taken.
@@ -739,6 +798,10 @@ impl Account {
         let counts = self.0.counts();
         counts.total_limit.store(limits.total, Relaxed);
         counts.statement_limit.store(limits.statement, Relaxed);
+        self.0.leave_class();
+        if let Some(class) = limits.class {
+            counts.class.store(class, Relaxed);
+        }
         if counts.promised.load(Relaxed) != 0 {
             promise(counts, 0);
         }
@@ -750,6 +813,9 @@ impl Account {
         }
         if counts.held_ms.load(Relaxed) != 0 {
             counts.held_ms.store(0, Relaxed);
+        }
+        if counts.busy_ns.load(Relaxed) != 0 {
+            counts.busy_ns.store(0, Relaxed);
         }
         if counts.statement.load(Relaxed) != 0 {
             let left = counts.statement.swap(0, Relaxed);
@@ -770,6 +836,7 @@ impl Account {
         if self.0.account != 0 {
             flush();
             let counts = self.0.counts();
+            self.0.leave_class();
             counts.lowest.store(0, Relaxed);
             let left = counts.statement.swap(0, Relaxed);
             AccountId::default().counts().statement.fetch_add(left, Relaxed);
@@ -779,6 +846,16 @@ impl Account {
 }
 
 impl AccountId {
+    /// Says that the statement has ended, so that its workload class no longer counts it.
+    #[inline]
+    pub fn leave_class(self) {
+        let counts = self.counts();
+        if counts.class.load(Relaxed) != classes::NONE {
+            let class = counts.class.swap(classes::NONE, Relaxed);
+            classes::add(class, -counts.in_class.swap(0, Relaxed));
+        }
+    }
+
     fn leave_transaction(self) {
         let left = self.counts().transaction.swap(0, Relaxed);
         AccountId::default().counts().statement.fetch_add(left, Relaxed);
@@ -806,8 +883,13 @@ impl<F: Future> Future for Working<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        let _entered = self.share.id().enter();
-        self.future.as_mut().expect("taken by drop alone").as_mut().poll(context)
+        let id = self.share.id();
+        let _entered = id.enter();
+        let began = clock::now();
+        let polled = self.future.as_mut().expect("taken by drop alone").as_mut().poll(context);
+        let busy = u64::try_from(clock::now().since(began).as_nanos()).unwrap_or(u64::MAX);
+        id.counts().busy_ns.fetch_add(busy, Relaxed);
+        polled
     }
 }
 
@@ -880,7 +962,7 @@ mod tests {
     fn the_statement_that_asks_above_the_limit_is_refused_and_a_small_one_is_not() {
         let _turn = turn();
         let limit = used() + 100 * MB;
-        let limits = Limits { total: limit, statement: i64::MAX };
+        let limits = Limits { total: limit, statement: i64::MAX, class: None };
         let (large, small) = (Account::new(), Account::new());
         large.begin(limits, false);
         small.begin(limits, false);
@@ -889,7 +971,7 @@ mod tests {
         assert!(!large.id().is_refused());
         note(20 * MB);
         let refusal = large.id().refusal().expect("110 of 100 MB");
-        assert_eq!((refusal.statement, refusal.is_own), (110 << 20, false));
+        assert_eq!((refusal.statement, refusal.by), (110 << 20, Bound::Total));
         assert_eq!(refusal.limit, u64::try_from(limit).expect("above zero"));
         drop(entered);
         let entered = small.id().enter();
@@ -919,7 +1001,7 @@ mod tests {
         account.begin(FREELY, false);
         let _entered = account.id().enter();
         note(80 * MB);
-        account.begin(Limits { total: used() + MB, statement: i64::MAX }, false);
+        account.begin(Limits { total: used() + MB, statement: i64::MAX, class: None }, false);
         note(-80 * MB);
         note(85 * MB);
         assert!(account.id().is_refused());
@@ -931,7 +1013,7 @@ mod tests {
         let _turn = turn();
         let account = Account::new();
         // What is promised later counts as used.
-        let limits = Limits { total: used() + 100 * MB, statement: i64::MAX };
+        let limits = Limits { total: used() + 100 * MB, statement: i64::MAX, class: None };
         account.begin(limits, false);
         let _entered = account.id().enter();
         foresee(20 * MB);
@@ -947,7 +1029,7 @@ mod tests {
         let _turn = turn();
         let limit = used() + 100 * MB;
         set_limit(limit, limit + 50 * MB);
-        let limits = Limits { total: limit, statement: i64::MAX };
+        let limits = Limits { total: limit, statement: i64::MAX, class: None };
         let (large, other) = (Account::new(), Account::new());
         large.begin(limits, false);
         other.begin(limits, false);
@@ -980,7 +1062,7 @@ mod tests {
     fn the_statement_with_most_is_refused_and_a_small_one_never() {
         let _turn = turn();
         set_limit(used() + 200 * MB, i64::MAX);
-        let limits = Limits { total: i64::MAX, statement: i64::MAX };
+        let limits = Limits { total: i64::MAX, statement: i64::MAX, class: None };
         let (large, small) = (Account::new(), Account::new());
         large.begin(limits, false);
         small.begin(limits, false);
@@ -1057,6 +1139,37 @@ mod tests {
     }
 
     #[test]
+    fn a_class_holds_what_its_statements_hold() {
+        let _turn = turn();
+        let (above, class) = (60, 61);
+        set_class(above, Some(50 * MB as u64), None);
+        set_class(class, None, Some(above));
+        let limits = |class| Limits { class: Some(class), ..FREELY };
+        let (one, other) = (Account::new(), Account::new());
+        one.begin(limits(class), false);
+        other.begin(limits(above), false);
+        {
+            let _entered = one.id().enter();
+            note(40 * MB);
+        }
+        let entered = other.id().enter();
+        note(9 * MB);
+        assert_eq!((class_bytes(class), class_bytes(above)), (40 * MB, 9 * MB));
+        assert!(!other.id().is_refused() && request(9 << 20).is_err());
+        let refusal = other.id().refusal().expect("the class above has no more");
+        assert_eq!((refusal.by, refusal.limit), (Bound::Class, 50 * MB as u64));
+        note(-9 * MB);
+        drop(entered);
+        other.id().leave_class();
+        one.begin(FREELY, false);
+        assert_eq!((class_bytes(class), class_bytes(above)), (0, 0));
+        set_class(above, None, None);
+        set_class(class, None, None);
+        let _entered = one.id().enter();
+        note(-40 * MB);
+    }
+
+    #[test]
     fn what_is_freed_late_is_not_taken_from_the_planned_statement() {
         let _turn = turn();
         let account = Account::new();
@@ -1079,12 +1192,12 @@ mod tests {
     fn a_statement_has_a_limit_of_its_own() {
         let _turn = turn();
         let account = Account::new();
-        account.begin(Limits { total: i64::MAX, statement: 10 * MB }, false);
+        account.begin(Limits { total: i64::MAX, statement: 10 * MB, class: None }, false);
         let entered = account.id().enter();
         assert!(request(9 << 20).is_ok());
         note(11 * MB);
         let refusal = account.id().refusal().expect("11 of 10 MB");
-        assert!(refusal.is_own && refusal.limit == 10 << 20);
+        assert_eq!((refusal.by, refusal.limit), (Bound::Statement, 10 << 20));
         note(-11 * MB);
         drop(entered);
         account.begin(FREELY, false);

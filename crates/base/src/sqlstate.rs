@@ -156,6 +156,8 @@ states! {
     INVALID_TABLE_DEFINITION = b"42P16", "A table that cannot be defined so.";
     INVALID_OBJECT_DEFINITION = b"42P17", "An object that cannot be defined so.";
     INSUFFICIENT_RESOURCES = b"53000", "The system gives no more of what is needed.";
+    QUEUE_FULL = b"53W01", "As many statements of the workload class wait as may.";
+    QUEUE_TIMEOUT = b"53W02", "The statement has waited for its workload class for too long.";
     DISK_FULL = b"53100", "The disk is full.";
     OUT_OF_MEMORY = b"53200", "Memory, or the statement's share of it, is used up.";
     TOO_MANY_CONNECTIONS = b"53300", "No more connections.";

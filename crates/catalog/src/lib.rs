@@ -31,6 +31,7 @@ pub mod temporary;
 #[cfg(test)]
 mod tests;
 mod user_type;
+mod workload;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -41,6 +42,7 @@ use serde::{Deserialize, Serialize};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::types::SqlType;
 use halcyon_views::ViewBudget;
+use halcyon_workload::Definitions;
 
 pub use collations::OwnCollation;
 pub use ids::Ids;
@@ -87,6 +89,12 @@ pub struct Catalog {
     pub settings: BTreeMap<String, String>,
     /// COMMENT ON DATABASE.
     pub comment: Option<String>,
+    /// Workload classes and mappings.
+    pub workload: Arc<Definitions>,
+    /// Who may use a workload class, by its name: USAGE.
+    pub workload_grants: BTreeMap<String, Vec<Grant>>,
+    /// An older version whose plans hold for this one, and the version of this one ([`Catalog::plan_version`]).
+    pub plans_of: Option<(u64, u64)>,
     /// Whether tables get latches around every access to their storage: only to measure them.
     pub latches: bool,
 }
@@ -443,6 +451,7 @@ impl Catalog {
 
     /// Panics unless invariants 1, 2 and 4 hold. O(objects): for tests.
     pub fn check(&self) {
+        self.check_workload();
         let mut oids = BTreeSet::new();
         let (mut tables, mut types) = (0, 0);
         for (schema_name, schema) in &self.schemas {

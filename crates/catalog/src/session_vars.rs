@@ -22,6 +22,10 @@ pub struct SessionVars {
     pub time_zone: String,
     /// Cores an analytical statement may use.
     pub threads: usize,
+    /// The place that the workload class of the running statement gives the statement among others.
+    pub placement: Placement,
+    /// The place of the statement if it turns out to be long; `None`: the same.
+    pub long_placement: Option<Placement>,
     /// Bytes an analytical statement may hold.
     pub memory_bytes: usize,
     /// Identity shown by `pg_backend_pid()` and `halcyon.sessions`.
@@ -31,6 +35,29 @@ pub struct SessionVars {
     /// Folder that names of files in COPY FROM begin at; the process's own unless a script of an
     /// exported database runs.
     pub copy_folder: Option<std::path::PathBuf>,
+}
+
+/// The place of a statement among others that want the workers (P4 §2): its workload class, as far as executors
+/// need to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// Number of the class.
+    pub class: u8,
+    /// Number of the band of priority that its tasks wait in: 0 goes first, 3 last.
+    pub band: u8,
+    /// Workers that the statement may use at once; `None`: as many as its plan was made for.
+    pub workers_max: Option<usize>,
+    /// Whether rules may slow the statement down or move it to another class while it runs.
+    pub is_watched: bool,
+    /// Classes whose quotas of workers hold for the statement: its own, and those above that one.
+    pub quotas: Arc<[u8]>,
+}
+
+impl Placement {
+    /// Ordinary work of a class.
+    pub fn of_class(class: u8) -> Self {
+        Placement { class, band: 2, workers_max: None, is_watched: false, quotas: Arc::from([]) }
+    }
 }
 
 impl SessionVars {
@@ -45,6 +72,8 @@ impl SessionVars {
             names_temporary: false,
             time_zone: "UTC".to_owned(),
             threads: 1,
+            placement: Placement::of_class(1),
+            long_placement: None,
             memory_bytes: usize::MAX,
             session_id: 0,
             copy_folder: None,

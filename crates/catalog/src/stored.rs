@@ -23,6 +23,7 @@ use crate::materialized::{MaterializedView, ViewGuard};
 use crate::sequence::Position;
 use crate::table::OnCommit;
 use crate::user_type::{StoredType, UserType, registered, unregistered};
+use crate::workload::StoredWorkload;
 use crate::{
     Catalog, Check, Column, ForeignKey, Grant, Ids, Index, OwnCollation, Partitioning, Relation,
     Role, Schema, Sequence, SequenceOptions, Table, TableKind, View,
@@ -44,6 +45,8 @@ pub struct Stored {
     settings: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     comment: Option<String>,
+    #[serde(default, skip_serializing_if = "StoredWorkload::is_empty")]
+    workload: StoredWorkload,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -165,6 +168,9 @@ struct Change {
     settings: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     comment: Option<String>,
+    /// All of the database's; `None` if nothing is new or different.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    workload: Option<StoredWorkload>,
 }
 
 /// How the bytes of a [`Change`] begin; those of a whole catalog begin with its format.
@@ -185,6 +191,7 @@ pub fn encode_change(before: &Catalog, after: &Catalog) -> Vec<u8> {
         relations_gone: Vec::new(),
         settings: after.settings.clone(),
         comment: after.comment.clone(),
+        workload: StoredWorkload::of_change(before, after),
     };
     for (name, role) in &after.roles {
         if !before.roles.get(name).is_some_and(|old| Arc::ptr_eq(old, role)) {
@@ -247,6 +254,7 @@ pub fn encode(catalog: &Catalog) -> Vec<u8> {
             .collect(),
         settings: catalog.settings.clone(),
         comment: catalog.comment.clone(),
+        workload: StoredWorkload::of(catalog),
     };
     serde_json::to_vec(&stored).expect("names and numbers are JSON")
 }
@@ -359,6 +367,7 @@ impl Stored {
         let change: Change = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
         (self.version, self.settings) = (change.version, change.settings);
         self.comment = change.comment;
+        self.workload = change.workload.unwrap_or(self.workload);
         (self.next_oid, self.next_partition) = (change.next_oid, change.next_partition);
         self.roles.retain(|role| {
             let replaced = change.roles.iter().any(|new| new.name == role.name);
@@ -399,6 +408,7 @@ impl Stored {
             ids: Arc::new(Ids::starting(next_oid, self.next_partition, log.clone())),
             ..Catalog::default()
         };
+        self.workload.restore(&mut catalog);
         let roles = self.roles.into_iter().map(|role| (role.name.clone(), Arc::new(role)));
         catalog.roles = roles.collect();
         let mut enums = BTreeMap::new();

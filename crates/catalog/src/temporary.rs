@@ -122,5 +122,6 @@ impl Catalog {
         schemas(self) == schemas(other)
             && roles(self) == roles(other)
             && self.settings == other.settings
+            && self.has_workload_of(other)
     }
 }

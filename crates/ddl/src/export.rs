@@ -4,7 +4,7 @@
 //! keys, and views; `load.sql` copies the rows in; `finish.sql` has the statements that are best run over
 //! loaded tables, and those that other systems do not know: other indexes, foreign keys with actions, in a circle or to
 //! another schema, identities, where sequences stand, comments, streams and materialized views with
-//! their assertions and the views over them; `rights.sql` makes roles and gives owners and privileges. The first two
+//! their assertions and the views over them, workload classes and mappings; `rights.sql` makes roles and gives owners and privileges. The first two
 //! keep to syntax that DuckDB takes too, as far as functions allow; only partitioned tables have a
 //! clause of Halcyon's own.
 //! Every name carries its schema, so the scripts mean the same under any search path.
@@ -24,6 +24,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use halcyon_base::ids::TableId;
 
+use crate::workload_export;
 use halcyon_catalog::materialized::MaterializedView;
 use halcyon_catalog::{
     Action, Catalog, Deferral, DerivedKey, ForeignKey, Grant, Index, IndexColumn, IndexConstraint,
@@ -602,6 +603,7 @@ fn finish_script(catalog: &Catalog, order: &LoadOrder) -> String {
         finish_sequence(catalog, sequence, &mut line);
     }
     derive(catalog, order, &mut line);
+    workload_export::define(catalog, &mut line);
     comments(catalog, &mut line);
     text
 }
@@ -785,6 +787,9 @@ fn rights_script(catalog: &Catalog) -> String {
         let table = sequence.owned_by.and_then(|(table, _)| catalog.tables.get(&table));
         let expected = table.map_or(SUPERUSER, |table| &table.owner);
         rights("SEQUENCE", &name, (&sequence.owner, expected), &sequence.grants, &mut line);
+    }
+    for (class, grants) in &catalog.workload_grants {
+        grant("WORKLOAD CLASS", &ident(class), grants, &mut line);
     }
     text
 }

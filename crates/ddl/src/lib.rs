@@ -41,6 +41,8 @@ mod type_uses;
 mod user_type;
 mod view;
 pub mod views;
+mod workload;
+mod workload_export;
 
 use std::sync::Arc;
 
@@ -120,6 +122,11 @@ pub fn bind(statement: &Statement) -> Option<(Ddl, &'static str)> {
 }
 
 impl Ddl {
+    /// Whether plans that were made before the statement hold after it: it changes nothing that they look at.
+    pub fn keeps_plans(&self) -> bool {
+        matches!(self, Ddl::Own(own) if matches!(**own, DdlStatement::Workload(_)))
+    }
+
     /// Carries the statement out.
     ///
     /// Errors: those of the statement; catalog copy and partitions are then to be taken back by

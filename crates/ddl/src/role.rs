@@ -167,7 +167,7 @@ fn fresh(cx: &DdlContext<'_>, name: &str) -> Result<Role> {
 }
 
 /// 42501 unless the user is a superuser. `doing`: what only superusers do.
-fn require_superuser(cx: &DdlContext<'_>, doing: &str) -> Result<()> {
+pub(super) fn require_superuser(cx: &DdlContext<'_>, doing: &str) -> Result<()> {
     match cx.catalog.is_superuser(cx.user()) {
         true => Ok(()),
         false => Err(SqlError::new(
@@ -326,8 +326,11 @@ fn rename(cx: &mut DdlContext<'_>, from: &str, to: &str) -> Result<()> {
     Ok(())
 }
 
-/// Visits owner and grants of every schema and relation.
+/// Visits owner and grants of every schema and relation, and the grants of workload classes, which nobody owns.
 fn for_all_rights(catalog: &mut Catalog, mut visit: impl FnMut(&mut String, &mut Vec<Grant>)) {
+    for grants in catalog.workload_grants.values_mut() {
+        visit(&mut String::new(), grants);
+    }
     let schemas: Vec<String> = catalog.schemas.keys().cloned().collect();
     for schema in schemas {
         let own = catalog.schema_mut(&schema);

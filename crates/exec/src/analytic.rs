@@ -50,12 +50,13 @@ use halcyon_base::clock;
 use halcyon_base::memory::Work;
 use halcyon_operators::{on_workers, paced};
 use halcyon_store::Partition;
-use halcyon_task::{Annotation, Locality, RunningGroup};
+use halcyon_task::{Annotation, ClassId, Locality, Priority, RunningGroup};
 use halcyon_txn::{CancelToken, Mode};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use halcyon_catalog::Table;
+use halcyon_catalog::session_vars::Placement;
 use halcyon_functions::like;
 use halcyon_plan::engine::DataFusion;
 use halcyon_plan::env::{Env, Need};
@@ -76,6 +77,11 @@ use crate::pool::pool;
 
 /// Batches that wait for a slow reader.
 const BATCHES_AHEAD: usize = 4;
+
+/// Processor time of a statement that is long, and what a row that it scans is estimated to cost: TPC-H's queries
+/// take 10 to 60 ns for each row of their tables.
+const LONG_NS: u64 = 100_000_000;
+const NS_PER_ROW: u64 = 30;
 
 /// How often a reader that blocks its thread looks whether its statement was refused memory, which wakes nobody.
 const LOOK: Duration = Duration::from_millis(20);
@@ -173,8 +179,9 @@ impl AnalyticalPlan {
         with_new_stack(|| {
             let looked_up = under(env.cancel, || self.looked_up(env, &roots))?;
             let snapshot = Arc::new(Snapshot::new(&self.tables, roots));
+            let scanned = if looked_up.is_some() { 0 } else { snapshot.row_counts().sum() };
             let (plan, config) = under(env.cancel, || self.executable(env, &snapshot, looked_up))?;
-            self.launch(plan, config, env)
+            self.launch(plan, config, env, placement(env, scanned))
         })
     }
 
@@ -269,6 +276,7 @@ impl AnalyticalPlan {
         plan: Arc<dyn ExecutionPlan>,
         config: SessionConfig,
         env: &Env<'_>,
+        placement: &Placement,
     ) -> Result<BatchStream> {
         let runtime_env = runtime_env(env).map_err(|error| sql_error(error, ""))?;
         let none = HashMap::new;
@@ -309,7 +317,7 @@ impl AnalyticalPlan {
         let work = owner.id().working(work);
         let execution = match self.waits {
             true => on_own_thread(work)?,
-            false => self.as_tasks(work, env)?,
+            false => self.as_tasks(work, env, placement)?,
         };
         let schema = Arc::clone(&self.schema);
         Ok(BatchStream {
@@ -320,6 +328,7 @@ impl AnalyticalPlan {
             plan: measured,
             cancel: watched,
             received: None,
+            class: placement.class,
             _work: owner,
         })
     }
@@ -329,17 +338,22 @@ impl AnalyticalPlan {
         &self,
         work: impl Future<Output = ()> + Send + 'static,
         env: &Env<'_>,
+        placement: &Placement,
     ) -> Result<Execution> {
         let runtime = self.df.runtime();
-        let threads = env.session.threads.clamp(1, runtime.worker_count());
+        let threads = placement.workers_max.unwrap_or(usize::MAX).min(env.session.threads);
+        let threads = threads.clamp(1, runtime.worker_count());
         let mut group = runtime.group();
-        if threads < runtime.worker_count() {
+        for quota in self.df.quotas().under(&placement.quotas, runtime) {
+            group.under(&quota);
+        }
+        if threads < runtime.worker_count() || placement.is_watched {
             group.limit(threads);
         }
         // An island is left only if it has not got the workers that the statement may have.
         let island = runtime.worker_count() / runtime.island_count().max(1);
         let locality = if threads <= island { Locality::OneIsland } else { Locality::Spread };
-        drop(group.future(Annotation::new(), work));
+        drop(group.future(annotation(placement), work));
         let group = group.enqueue(locality).map_err(|_| cancelled())?;
         self.df.executions().note(executions::Execution {
             session: env.session.session_id,
@@ -349,6 +363,24 @@ impl AnalyticalPlan {
         });
         Ok(Execution::Group(group))
     }
+}
+
+/// The place of a statement that scans so many rows: that of long statements if it is estimated to be one.
+fn placement<'e>(env: &'e Env<'_>, rows: u64) -> &'e Placement {
+    let session = env.session;
+    let is_long = rows.saturating_mul(NS_PER_ROW) >= LONG_NS;
+    session.long_placement.as_ref().filter(|_| is_long).unwrap_or(&session.placement)
+}
+
+/// What the task runtime is told of the tasks of a statement; those that they spawn inherit it.
+fn annotation(placement: &Placement) -> Annotation {
+    let band = match placement.band {
+        0 => Priority::Urgent,
+        1 => Priority::High,
+        2 => Priority::Normal,
+        _ => Priority::Low,
+    };
+    Annotation::new().class(ClassId(placement.class)).priority(band)
 }
 
 /// Runs `work` on a thread of its own.
@@ -416,6 +448,8 @@ enum Execution {
 /// The result of an analytical plan: a blocking iterator. Dropping it ends the work.
 pub struct BatchStream {
     schema: SchemaRef,
+    /// Number of the workload class that its tasks are of.
+    class: u8,
     receiver: mpsc::Receiver<Result<RecordBatch>>,
     /// Told behind the last batch; dropped by an execution that was ended before.
     ended: Option<oneshot::Receiver<()>>,
@@ -430,6 +464,11 @@ pub struct BatchStream {
 }
 
 impl BatchStream {
+    /// Number of the workload class that the statement's tasks are of.
+    pub fn class(&self) -> u8 {
+        self.class
+    }
+
     /// Columns of the batches.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema

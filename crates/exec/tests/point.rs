@@ -61,6 +61,8 @@ impl World {
             names_temporary: false,
             time_zone: "UTC".into(),
             threads: 2,
+            placement: halcyon_catalog::session_vars::Placement::of_class(3),
+            long_placement: None,
             memory_bytes: 1 << 30,
             session_id: 7,
             sequence_values: Arc::default(),

@@ -198,6 +198,8 @@ fn run(seed: u64, rounds: usize, planted: bool) -> Tally {
         names_temporary: false,
         time_zone: "UTC".into(),
         threads: 1,
+        placement: halcyon_catalog::session_vars::Placement::of_class(3),
+        long_placement: None,
         memory_bytes: 1 << 30,
         session_id: 1,
         sequence_values: Arc::default(),

@@ -1,6 +1,7 @@
 //! Functions that are evaluated value by value: those over arrays, regular expressions and names, which
 //! the table of [`halcyon_value`] cannot hold, because the types there are columns' and nothing but
-//! `core` is used. [`system_columns`] are functions of a row, which no statement can call by name.
+//! `core` is used. [`system_columns`] are functions of a row, which no statement can call by name; those of
+//! [`zoned`] depend on the session's time zone.
 //!
 //! Each file has the rows of one function, or of a few that share their code. Words: a *row*
 //! ([`Row`]) takes arguments of certain kinds; several rows may share a name.
@@ -39,6 +40,7 @@ pub mod system_columns;
 mod thresholds;
 mod to_hex;
 mod unistr;
+pub mod zoned;
 
 use std::sync::Arc;
 

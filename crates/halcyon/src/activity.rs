@@ -15,6 +15,8 @@ use halcyon_pgcatalog::CursorRow;
 use halcyon_prepare::cache::Lookup;
 use halcyon_prepare::plan::Prepared;
 use halcyon_prepare::shapes::MissReason;
+use halcyon_sql::error::{SqlError, SqlState};
+use halcyon_workload::{ClassId, Limits, Resolution};
 use parking_lot::Mutex;
 
 use crate::settings::Settings;
@@ -52,6 +54,12 @@ pub(crate) struct SessionEntry {
     pub cursors: Mutex<Vec<CursorRow>>,
     /// The session's settings, for statements over the system views.
     settings: Mutex<Settings>,
+    /// The workload class of its last statement.
+    class: Mutex<Option<ClassShown>>,
+    /// Rows of the session's last streamed result that were read.
+    rows_read: AtomicU64,
+    /// What a rule has said of the statement that began at a moment, and ended it.
+    ended_by_rule: Mutex<Option<(u64, String)>>,
     running: AtomicBool,
     /// Results whose rows are being read, behind the statements that gave them.
     reading: AtomicU32,
@@ -72,6 +80,14 @@ pub(crate) struct SessionEntry {
     texts: Box<[Mutex<Arc<str>>]>,
 }
 
+/// The workload class of a session, as others see it.
+#[derive(Clone)]
+pub(crate) struct ClassShown {
+    pub class: ClassId,
+    pub limits: Arc<Limits>,
+    pub resolution: Arc<Resolution>,
+}
+
 /// Tells the session of a result whose rows come as they are read: while they are read its statement
 /// runs, and an error among them is the statement's.
 pub(crate) struct ResultWatch {
@@ -87,6 +103,16 @@ impl ResultWatch {
         let mut watch = ResultWatch { entry: Arc::clone(entry), stretch, is_reading: false };
         watch.set_reading(true);
         watch
+    }
+
+    /// Notes that so many rows more were read.
+    pub fn add_rows(&self, rows: usize) {
+        self.entry.add_rows_read(rows as u64);
+    }
+
+    /// The error of a statement that a rule of its workload class has ended, or the error as it is.
+    pub fn named(&self, error: SqlError) -> SqlError {
+        named_by_rule(error, &self.entry)
     }
 
     /// Says whether somebody reads.
@@ -111,6 +137,20 @@ impl ResultWatch {
 impl Drop for ResultWatch {
     fn drop(&mut self) {
         self.set_reading(false);
+    }
+}
+
+/// The error of a statement that a rule of its workload class has ended, or the error as it is.
+pub(crate) fn named_by_rule(error: SqlError, entry: &SessionEntry) -> SqlError {
+    if error.state() != SqlState::QUERY_CANCELED {
+        return error;
+    }
+    match entry.told_by_rule() {
+        None => error,
+        Some(told) => {
+            let message = "canceling statement due to a rule of its workload class";
+            SqlError::new(SqlState::QUERY_CANCELED, message).detail(told)
+        }
     }
 }
 
@@ -161,8 +201,9 @@ pub(crate) struct Tallies(Box<[Tally]>);
 /// The measurement of a statement that is running.
 pub(crate) struct Watch {
     slot: usize,
-    began: Moment,
-    is_timed: bool,
+    pub began: Moment,
+    /// Whether the statement is one of the executions that are measured.
+    pub is_timed: bool,
 }
 
 impl SessionEntry {
@@ -178,6 +219,9 @@ impl SessionEntry {
             signals,
             cursors: Mutex::default(),
             settings: Mutex::default(),
+            class: Mutex::default(),
+            rows_read: AtomicU64::new(0),
+            ended_by_rule: Mutex::default(),
             running: AtomicBool::new(false),
             reading: AtomicU32::new(0),
             syncing: AtomicBool::new(false),
@@ -218,6 +262,45 @@ impl SessionEntry {
     /// The session's settings.
     pub fn settings(&self) -> Settings {
         self.settings.lock().clone()
+    }
+
+    /// Notes the workload class of the session's statements.
+    pub fn set_class(&self, class: ClassShown) {
+        *self.class.lock() = Some(class);
+    }
+
+    /// The workload class of the session's last statement; `None` before the first.
+    pub fn class(&self) -> Option<ClassShown> {
+        self.class.lock().clone()
+    }
+
+    /// Notes that so many rows more were read of a streamed result.
+    pub fn add_rows_read(&self, rows: u64) {
+        self.rows_read.fetch_add(rows, Ordering::Relaxed);
+    }
+
+    /// Rows of the last streamed result that were read.
+    pub fn rows_read(&self) -> u64 {
+        self.rows_read.load(Ordering::Relaxed)
+    }
+
+    /// Notes that a rule ends the statement that began at a moment, and what to tell the client.
+    pub fn end_by_rule(&self, began: u64, told: String) {
+        *self.ended_by_rule.lock() = Some((began, told));
+    }
+
+    /// What the client is told if a rule has ended its statement.
+    pub fn told_by_rule(&self) -> Option<String> {
+        let ended = self.ended_by_rule.lock().take();
+        let began = self.statement_began.load(Ordering::Relaxed);
+        ended.filter(|(at, _)| *at == began).map(|(_, told)| told)
+    }
+
+    /// Whether the session's thread runs its statement now, rather than wait for the disk or for rows.
+    pub fn is_computing(&self) -> bool {
+        self.running.load(Ordering::Relaxed)
+            && self.reading.load(Ordering::Relaxed) == 0
+            && !self.is_syncing()
     }
 
     /// Notes whether the session waits for the disk.
@@ -347,6 +430,7 @@ impl Tallies {
         let began = clock::now();
         entry.current.store(slot as u32, Ordering::Relaxed);
         entry.statement_began.store(began.0, Ordering::Relaxed);
+        entry.rows_read.store(0, Ordering::Relaxed);
         entry.running.store(true, Ordering::Relaxed);
         let is_timed = tally.executions.is_multiple_of(TIMED_ONE_IN);
         tally.executions += 1;

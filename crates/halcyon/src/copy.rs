@@ -64,7 +64,7 @@ impl Session {
     ///
     /// Errors: as [`Session::copy_data`], and those of a commit.
     pub fn copy_end(&mut self) -> Result<Tag> {
-        let Incoming { prepared, input, mut home, locks, since, deadline } =
+        let Incoming { prepared, input, mut home, locks, since, deadline, in_class: _in_class } =
             *self.take_incoming()?;
         let finished = self.guarded(|session| {
             if session.cancel.is_cancelled() {

@@ -15,6 +15,7 @@ use crate::execute::{Ran, RowAccess, read_only};
 use crate::following::Following;
 use crate::outcome::{Outcome, Tag};
 use crate::transaction::{Block, Work};
+use crate::workload::InClass;
 
 /// A COPY whose data has not ended, by its direction.
 pub(crate) enum Copying {
@@ -38,6 +39,8 @@ pub(crate) struct Incoming {
     pub since: Savepoint,
     /// Time at which the statement is cancelled; waiting for data counts.
     pub deadline: Option<Deadline>,
+    /// The statement's membership in its workload class.
+    pub in_class: Option<InClass>,
 }
 
 /// The transaction into which a COPY FROM STDIN writes, and which it keeps meanwhile.

@@ -232,7 +232,7 @@ impl Session {
     }
 
     /// Puts a statement aside whose transaction stands in a queue: its own, or that of the block.
-    fn suspend(&mut self, work: Option<Work>) {
+    pub(crate) fn suspend(&mut self, work: Option<Work>) {
         self.suspended = Some(Box::new(Suspended { run: None, work }));
     }
 
@@ -311,7 +311,7 @@ impl Session {
             };
             let bound = statement.bound.borrow();
             let prepared = &bound.prepared;
-            if !prepared.holds_for(catalog.version, &self.vars.user) {
+            if !prepared.holds_for(catalog.plan_version(), &self.vars.user) {
                 drop(bound);
                 self.bind_again(statement, catalog)?;
                 continue;
@@ -424,7 +424,15 @@ impl Session {
         let locks = std::mem::take(&mut self.locked.locks);
         let mut home = home;
         let since = home.work().tx.savepoint();
-        let incoming = Incoming { prepared, input: *input, home, locks, since, deadline: None };
+        let incoming = Incoming {
+            prepared,
+            input: *input,
+            home,
+            locks,
+            since,
+            deadline: None,
+            in_class: None,
+        };
         self.copying = Some(Copying::In(Box::new(incoming)));
     }
 }
@@ -624,6 +632,9 @@ fn change_catalog(
     };
     let (name, rows) = under(env.cancel, || with_new_stack(|| ddl.run(&mut cx)))?;
     after.version = shared.fresh_version();
+    if ddl.keeps_plans() {
+        after.keep_plans_of(env.catalog);
+    }
     notices.append(&mut told);
     Ok((Outcome::Done(Tag { name, rows }), after))
 }

@@ -68,7 +68,7 @@ impl Ran {
     }
 
     fn stream(batches: BatchStream) -> Ran {
-        Ran::Stream(Box::new(Streamed { batches, until: None }))
+        Ran::Stream(Box::new(Streamed { batches, until: None, in_class: None }))
     }
 }
 

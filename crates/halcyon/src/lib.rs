@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 mod acquire;
+mod admission;
 mod activity;
 mod advisory;
 mod block;
@@ -53,6 +54,7 @@ mod params;
 mod rows;
 mod run;
 mod session;
+mod session_class;
 mod set;
 mod set_constraints;
 mod settings;
@@ -71,6 +73,9 @@ mod text;
 mod transaction;
 mod transfer;
 mod upgrades;
+mod workload;
+mod workload_live;
+mod workload_watch;
 
 pub use database::{Database, Repair, SessionOptions};
 pub use durable::{Opened, Opening};

@@ -9,7 +9,8 @@ use halcyon_base::{duty, memory};
 use halcyon_catalog::{Catalog, Table};
 use halcyon_machine::topology::list_text;
 use halcyon_pgcatalog::{
-    Accounts, AdvisoryKey, AdvisoryRequest, CursorRow, Effects, Live, LockRow, LogRow, SessionRow,
+    Accounts, AdmissionRow, AdvisoryKey, AdvisoryRequest, ClassRow, ControllerRow, CursorRow,
+    EffectiveRow, Effects, EventRow, LatencyRow, Live, LockRow, LogRow, QueueRow, SessionRow,
     SessionShare, SessionState, SettingRow, StatementRow, TasksRow, TransactionRow, WorkerRow,
 };
 use halcyon_plan::executions::Execution;
@@ -25,6 +26,7 @@ use crate::activity::{SessionEntry, StatementEntry};
 use crate::settings::{SERVER_VERSION, Surroundings, transaction_modes};
 use crate::shared::Shared;
 use crate::signals::{SettingWish, Wish};
+use crate::workload_live;
 
 /// Time that the system view of memory waits for a running write before it omits a table.
 const ROOTS_WAIT_MAX: Duration = Duration::from_millis(200);
@@ -241,6 +243,34 @@ impl Live for View {
             }
         };
         self.shared.datafusion.executions().under_way().into_iter().map(row).collect()
+    }
+
+    fn workload_effective(&self) -> Vec<EffectiveRow> {
+        workload_live::effective(&self.shared)
+    }
+
+    fn workload_admission(&self) -> Vec<AdmissionRow> {
+        workload_live::admission(&self.shared)
+    }
+
+    fn workload_queue(&self) -> Vec<QueueRow> {
+        workload_live::queue(&self.shared)
+    }
+
+    fn workload_events(&self) -> Vec<EventRow> {
+        workload_live::events(&self.shared)
+    }
+
+    fn workload_classes(&self) -> Vec<ClassRow> {
+        workload_live::classes(&self.shared)
+    }
+
+    fn workload_latency(&self) -> Vec<LatencyRow> {
+        workload_live::latency(&self.shared)
+    }
+
+    fn workload_controllers(&self) -> Vec<ControllerRow> {
+        workload_live::controllers(&self.shared)
     }
 
     fn effects(&self) -> Option<&dyn Effects> {

@@ -25,6 +25,7 @@ use crate::activity::ResultWatch;
 use crate::deadline::Deadline;
 use crate::memory;
 use crate::shared::Shared;
+use crate::workload::InClass;
 
 /// The rows a statement returns.
 ///
@@ -47,6 +48,8 @@ pub(crate) struct Streamed {
     pub batches: BatchStream,
     /// The deadline of the statement, if it has one.
     pub until: Option<Deadline>,
+    /// The statement's membership in its workload class.
+    pub in_class: Option<InClass>,
 }
 
 /// What a statement whose rows are still to be read is counted as.
@@ -94,8 +97,8 @@ impl Rows {
         streamed: Streamed,
         reader: Reader,
     ) -> Self {
-        let Streamed { batches, until } = streamed;
-        let batches = Box::new(Watched { batches, deadline: until, reader });
+        let Streamed { batches, until, in_class } = streamed;
+        let batches = Box::new(Watched { batches, deadline: until, reader, in_class });
         let source = Source::Stream { batches, current: None };
         Rows { columns, schema: None, source }
     }
@@ -320,6 +323,8 @@ struct Watched {
     batches: BatchStream,
     deadline: Option<Deadline>,
     reader: Reader,
+    /// Ends with the rows.
+    in_class: Option<InClass>,
 }
 
 impl Watched {
@@ -334,11 +339,15 @@ impl Watched {
         let _entered = self.reader.account.enter();
         match self.batches.next() {
             Some(Ok(batch)) => match memory::unless_refused(self.reader.account) {
-                Ok(()) => Ok(Some(batch)),
+                Ok(()) => {
+                    self.reader.watch.add_rows(batch.num_rows());
+                    Ok(Some(batch))
+                }
                 Err(error) => Err(self.fail(error)),
             },
             None => {
                 self.reader.watch.set_reading(false);
+                self.in_class = None;
                 Ok(None)
             }
             Some(Err(error)) => Err(self.fail(error)),
@@ -348,10 +357,14 @@ impl Watched {
     #[cold]
     fn fail(&mut self, error: SqlError) -> SqlError {
         self.reader.watch.fail();
+        if let Some(in_class) = self.in_class.take() {
+            in_class.fail();
+        }
         if let Some(CountedAs { shared, text, executor }) = self.reader.counted.take() {
             shared.statements.count_late_error(&text, executor);
         }
         let error = memory::named(error, self.reader.account);
+        let error = self.reader.watch.named(error);
         match &self.deadline {
             Some(deadline) if deadline.passed() => Deadline::name(error),
             _ => error,

@@ -15,8 +15,10 @@ use halcyon_sql::rows::{ResultColumn, RowSet};
 use halcyon_sql::utility::Utility;
 use halcyon_store::{Value, ValueRef};
 use halcyon_txn::Isolation;
+use halcyon_workload::ClassId;
 
 use crate::acquire::LockWait;
+use crate::activity::named_by_rule;
 use crate::copying::Copying;
 use crate::deadline::Deadline;
 use crate::execute::Ran;
@@ -27,6 +29,7 @@ use crate::session::Session;
 use crate::set::shown_columns;
 use crate::statement::Statement;
 use crate::suspended::Run;
+use crate::workload::InClass;
 use crate::transaction::Access;
 
 /// A source of a statement to run: a prepared [`Statement`], or a text that is looked up in the
@@ -240,13 +243,18 @@ impl Session {
         self.carry_out_wishes();
         let wishes = self.entry.signals.wish_count();
         self.cancel.reset();
+        self.choose_class(&statement.prepared());
         let entered = self.begin_account(writes(&statement.prepared().plan));
         let planned = statement.planned.take();
-        let timeout = self.in_force.statement_timeout.map(|time| time.saturating_sub(planned));
+        let timeouts = [self.in_force.statement_timeout, self.class.timeout];
+        let timeout = timeouts.into_iter().flatten().min();
+        let timeout = timeout.map(|time| time.saturating_sub(planned));
         let deadline =
             timeout.map(|timeout| self.shared.deadlines.set(timeout, self.cancel.clone()));
+        self.notices.extend(statement.prepared().warnings());
         let watch = self.tallies.begin(statement, &self.entry, &self.shared.statements);
-        (Run { wishes, deadline, watch }, entered)
+        let in_class = self.begin_in_class(&statement.prepared(), &watch);
+        (Run { wishes, deadline, watch, in_class }, entered)
     }
 
     /// Runs a statement within its run; a panic in it becomes an error.
@@ -264,19 +272,37 @@ impl Session {
     /// Ends a run of a statement, with what has come of it.
     #[inline]
     pub(crate) fn end_run(&mut self, run: Run, ran: Result<Ran>, out: &RowSet) -> Result<Ran> {
-        let Run { wishes, deadline, watch } = run;
+        let Run { wishes, deadline, watch, mut in_class } = run;
+        let admitted = self.admitted.take();
+        match &mut in_class {
+            Some(in_class) => in_class.admitted = admitted,
+            None => drop(admitted),
+        }
         let account = self.account.id();
         let mut ran = ran.map_err(|error| memory::named(error, account));
         if deadline.as_ref().is_some_and(Deadline::passed) {
             ran = ran.map_err(Deadline::name);
         }
+        let ran = ran.map_err(|error| named_by_rule(error, &self.entry));
         let mut ran = ran.map_err(|error| self.without_hidden_rows(error));
         match (&mut ran, &mut self.copying) {
-            (Ok(Ran::Stream(streamed)), _) => streamed.until = deadline,
-            (Ok(_), Some(Copying::In(copy))) => copy.deadline = deadline,
+            (Ok(Ran::Stream(streamed)), _) => {
+                streamed.until = deadline;
+                let class = ClassId(streamed.batches.class());
+                in_class.iter_mut().for_each(|own| own.switch(class));
+                streamed.in_class = in_class.take();
+            }
+            (Ok(_), Some(Copying::In(copy))) => {
+                copy.deadline = deadline;
+                copy.in_class = in_class.take();
+            }
             (Ok(_), _) => {}
-            (Err(_), _) => self.entry.signals.forget_wishes(wishes),
+            (Err(_), _) => {
+                self.entry.signals.forget_wishes(wishes);
+                in_class.iter().for_each(InClass::fail);
+            }
         }
+        drop(in_class);
         if self.block.is_none() && !matches!(ran, Ok(Ran::Stream(_))) {
             self.shared.advisory.end_transaction(self.id);
         }
@@ -300,6 +326,11 @@ impl Session {
         if keeps(&prepared) {
             self.shared.memory.require_room_to_keep()?;
         }
+        if !self.pass_gate(&prepared)? {
+            drop(prepared);
+            self.suspend(None);
+            return Ok(Ran::Queued);
+        }
         drop(prepared);
         match reach {
             Reach::Session => {
@@ -320,7 +351,7 @@ impl Session {
         out: &mut RowSet,
     ) -> Result<Ran> {
         let catalog = self.current_catalog();
-        if !statement.prepared().holds_for(catalog.version, &self.vars.user) {
+        if !statement.prepared().holds_for(catalog.plan_version(), &self.vars.user) {
             self.bind_again(statement, &catalog)?;
         }
         // The statement may run other statements, possibly itself.

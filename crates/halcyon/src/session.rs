@@ -34,6 +34,7 @@ use crate::deadline::Deadline;
 use crate::live::View;
 use crate::memory;
 use crate::rows::{CountedAs, Reader, Rows, Streamed};
+use crate::session_class::SessionClass;
 use crate::settings::{Facts, InForce, Settings, search_path};
 use crate::shared::Shared;
 use crate::signals::{Notification, Signals, Waker};
@@ -41,6 +42,7 @@ use crate::statement::{Statement, is_taken_after_failure, split_statements};
 use crate::suspended::Suspended;
 use crate::transaction::{Block, Work};
 use crate::upgrades::BlockLocks;
+use crate::workload::{Admitted, Waiting};
 
 /// A session: one user's conversation with the database. It may move between threads, but not be
 /// shared.
@@ -87,6 +89,12 @@ pub struct Session {
     pub(crate) losses: u32,
     /// State of a random number generator.
     jitter: u64,
+    /// The workload class of its statements.
+    pub(crate) class: SessionClass,
+    /// The statement that waits to be let in.
+    pub(crate) at_gate: Option<Waiting>,
+    /// The running statement's right to run.
+    pub(crate) admitted: Option<Admitted>,
 }
 
 /// The state of a session's transaction.
@@ -135,11 +143,14 @@ impl Session {
             names_temporary: false,
             time_zone: String::new(),
             threads: 0,
+            placement: halcyon_catalog::session_vars::Placement::of_class(3),
+            long_placement: None,
             memory_bytes: 0,
             session_id: id,
             sequence_values: Arc::default(),
             copy_folder: None,
         };
+        let class = SessionClass::unknown(&shared.workload.snapshot());
         let mut session = Session {
             shared,
             id,
@@ -166,6 +177,9 @@ impl Session {
             suspended: None,
             losses: 0,
             jitter: 0x9E37_79B9_7F4A_7C15 ^ u64::from(id),
+            class,
+            at_gate: None,
+            admitted: None,
         };
         session.apply_settings();
         session
@@ -297,7 +311,10 @@ impl Session {
             true => i64::MAX,
             false => i64::try_from(self.vars.memory_bytes).unwrap_or(i64::MAX),
         };
-        let limits = Limits { total: self.shared.memory.bytes(), statement };
+        // The limit of a class is for what a statement writes as well.
+        let statement = self.class.memory.map_or(statement, |most| statement.min(most));
+        let class = self.class.memory_class;
+        let limits = Limits { total: self.shared.memory.bytes(), statement, class };
         self.account.begin(limits, self.block.is_some());
         self.account.id().enter()
     }
@@ -494,6 +511,7 @@ impl Session {
         self.entry.set_application(&in_force.application);
         self.entry.set_settings(&self.settings);
         self.set_search_path();
+        self.class.epoch = 0;
     }
 
     /// Puts the setting `search_path` into force. The temporary schema comes first unless it is named.
@@ -511,6 +529,8 @@ impl Session {
     /// Rolls back the transaction block, if one is in progress.
     pub(crate) fn rollback_block(&mut self) {
         self.suspended = None;
+        self.at_gate = None;
+        self.admitted = None;
         self.copying = None;
         self.cursors.drop_of_block();
         self.entry.signals.forget_wishes(0);

@@ -11,6 +11,7 @@ use halcyon_plan::engine::DataFusion;
 use halcyon_prepare::cache::StatementCache;
 use halcyon_store::Partition;
 use halcyon_txn::{Manager, PartitionCell};
+use halcyon_workload::{Class, Machine, Snapshot};
 use parking_lot::Mutex;
 
 use crate::activity::{SessionEntry, StatementTable};
@@ -22,6 +23,7 @@ use crate::memory::MemoryLimit;
 use crate::options::DatabaseOptions;
 use crate::settings::{self, Chosen, TunedParts, Tuning};
 use crate::signals::Channels;
+use crate::workload::Workload;
 
 /// The state that all sessions of a database share.
 ///
@@ -40,6 +42,8 @@ pub(crate) struct Shared {
     pub datafusion: DataFusion,
     pub deadlines: Deadlines,
     pub memory: MemoryLimit,
+    /// Workload classes, and who runs in them.
+    pub workload: Arc<Workload>,
     /// The temporary schemas of sessions, as last committed: for the system views of other sessions.
     pub temporary: Mutex<BTreeMap<u32, Arc<Schema>>>,
     pub sessions: Mutex<BTreeMap<u32, Arc<SessionEntry>>>,
@@ -59,6 +63,7 @@ impl Shared {
         let version = catalog.version;
         let empty = Partition::new(halcyon_store::Schema::new(Vec::new()));
         let log = durable.as_ref().map(|durable| durable.log.clone());
+        let workload = Arc::new(Workload::new(&catalog.workload, &machine_of(&options, None)));
         let shared = Shared {
             manager: Manager::with_log(log),
             version: AtomicU64::new(version),
@@ -69,6 +74,7 @@ impl Shared {
             datafusion: datafusion_with(options.workers.clone()),
             deadlines: Deadlines::default(),
             memory: MemoryLimit::default(),
+            workload,
             temporary: Mutex::default(),
             sessions: Mutex::default(),
             statements: StatementTable::new(options.cached_statements),
@@ -80,6 +86,7 @@ impl Shared {
             options,
         };
         shared.tune();
+        shared.define_classes();
         shared
     }
 
@@ -118,9 +125,32 @@ impl Shared {
         assert_eq!(before.version, self.version(), "nobody else publishes meanwhile");
         assert!(before.version < version, "no catalog's version comes again");
         self.version.store(version, Ordering::Release);
-        if before.settings != self.catalog.load().settings {
+        let after = self.catalog.load();
+        let retuned = before.settings != after.settings;
+        if retuned {
             self.tune();
         }
+        if retuned || !after.has_workload_of(&before) {
+            self.define_classes();
+        }
+    }
+
+    /// Puts workload classes and mappings into force.
+    fn define_classes(&self) {
+        let machine = machine_of(&self.options, Some(&self.memory));
+        let snapshot = self.workload.define(&self.catalog.load().workload, &machine);
+        self.workload.targets.lock().define(&self.datafusion, &snapshot);
+        // A controller takes workers from statements that run.
+        let has_targets = |class: &Class| class.limits.targets.iter().any(Option::is_some);
+        let all = snapshot.classes().any(has_targets).then_some(machine.threads);
+        for class in snapshot.classes() {
+            let limits = &class.limits;
+            let above = class.parent.map(|above| above.0);
+            halcyon_base::memory::set_class(class.id.0, limits.total_memory, above);
+            let threads = limits.total_threads.or(all).map(|threads| threads as usize);
+            self.datafusion.quotas().set(class.id.0, threads);
+        }
+        self.datafusion.set_shares(shares(&snapshot));
     }
 
     /// The sources of the whole database's settings, with `catalog` for ALTER SYSTEM.
@@ -140,4 +170,28 @@ impl Shared {
         let parts = TunedParts { budget: &catalog.budget, memory: &self.memory, log };
         settings::tune(&self.tuning(), &parts);
     }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.workload.steward.stop();
+    }
+}
+
+/// What percentages in the definitions of workload classes are of.
+fn machine_of(options: &DatabaseOptions, memory: Option<&MemoryLimit>) -> Machine {
+    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+    let workers = options.workers.count + options.workers.dedicated.len();
+    let threads = if workers == 0 { cores() } else { workers };
+    let memory = memory.map_or(i64::MAX, MemoryLimit::bytes);
+    Machine {
+        threads: u32::try_from(threads).unwrap_or(u32::MAX),
+        memory_bytes: u64::try_from(memory).unwrap_or(u64::MAX),
+    }
+}
+
+/// How classes and bands share the workers' time, as the task runtime takes it.
+fn shares(snapshot: &Snapshot) -> halcyon_task::Shares {
+    let halcyon_workload::Shares { weights, floors } = snapshot.shares();
+    halcyon_task::Shares { weights, floors }
 }

@@ -3,6 +3,7 @@
 use crate::activity::Watch;
 use crate::deadline::Deadline;
 use crate::transaction::Work;
+use crate::workload::InClass;
 
 /// A run of a statement, from its beginning to its end, whatever it waits for.
 pub(crate) struct Run {
@@ -10,9 +11,11 @@ pub(crate) struct Run {
     pub wishes: usize,
     pub deadline: Option<Deadline>,
     pub watch: Watch,
+    /// The statement's membership in its workload class; `None` if nobody asks.
+    pub in_class: Option<InClass>,
 }
 
-/// A statement that stands in the queue of a lock.
+/// A statement that stands in the queue of a lock, or waits to be let in.
 pub(crate) struct Suspended {
     /// The run that goes on, once the session has put it here.
     pub run: Option<Run>,

@@ -60,6 +60,9 @@ impl Session {
     /// its time is over, or it was cancelled. The end of `lock_timeout` is the caller's to watch
     /// ([`Session::lock_time_left`]).
     pub fn poll_lock(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if let Some(poll) = self.poll_at_gate(context) {
+            return poll;
+        }
         match self.queued_work() {
             Some(work) => work.tx.poll_wait(context),
             None => Poll::Ready(()),
@@ -68,6 +71,9 @@ impl Session {
 
     /// How long the suspended statement may still wait; `None` if as long as it takes.
     pub fn lock_time_left(&self) -> Option<Duration> {
+        if self.at_gate.is_some() {
+            return None;
+        }
         let deadline = self.queued_work()?.tx.wait_deadline()?;
         Some(deadline.since(clock::now()))
     }

@@ -16,6 +16,7 @@ pub use halcyon_txn::{File, Storage};
 use crate::database::Database;
 use crate::durable;
 use crate::options::DatabaseOptions;
+use crate::statement::Statement;
 
 thread_local! {
     static PANICS: Cell<bool> = const { Cell::new(false) };
@@ -43,6 +44,16 @@ pub fn open_on(
 /// The catalog as last published.
 pub fn catalog(database: &Database) -> Arc<Catalog> {
     database.shared.catalog()
+}
+
+/// The workload class that a statement's hint names.
+pub fn workload_class(statement: &Statement) -> Option<Arc<str>> {
+    statement.prepared().subject().workload_class.clone()
+}
+
+/// Whether two statements run one plan.
+pub fn share_a_plan(one: &Statement, other: &Statement) -> bool {
+    Arc::ptr_eq(&one.prepared(), &other.prepared())
 }
 
 /// All rows of all partitions at one moment, with their ids, after a check of the invariants of

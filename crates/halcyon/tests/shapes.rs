@@ -5,7 +5,7 @@
 //! home in their place and not (too large, of another type, malformed, NULL), and both databases must
 //! give the same columns, rows, tags and errors; then both tables are compared.
 
-use halcyon::{Database, DatabaseOptions, Outcome, Session, SqlState};
+use halcyon::{Database, DatabaseOptions, Outcome, Session, SqlState, Statement, testing};
 use halcyon_base::rng::Rng;
 
 const SCHEMA: &str = "
@@ -199,4 +199,71 @@ fn a_shape_is_planned_with_its_second_text_and_never_again() {
         }
         assert_eq!(database.statements_planned() - before, own, "{template}");
     }
+}
+
+#[test]
+fn a_hint_is_part_of_a_text_of_its_shape_and_of_what_is_explained() {
+    let database = database(4096);
+    let mut session = database.session();
+    let text = |key: i32, class: &str| {
+        format!("SELECT note FROM item WHERE id = {key} WITH HINT(WORKLOAD_CLASS({class}))")
+    };
+    let mut prepare = |text: &str| -> Statement { session.prepare(text).expect(text) };
+    for key in 1..5 {
+        for class in ["web", "\"Batch\"", "'x y'"] {
+            let statement = prepare(&text(key, class));
+            let hinted = testing::workload_class(&statement);
+            assert_eq!(hinted.as_deref(), Some(class.trim_matches(['"', '\''])), "{class}");
+            let explained = prepare(&format!("EXPLAIN {}", text(key, class)));
+            assert_eq!(testing::workload_class(&explained), hinted);
+        }
+        let plain = prepare(&format!("SELECT note FROM item WHERE id = {key}"));
+        assert_eq!(testing::workload_class(&plain), None);
+    }
+    assert!(testing::share_a_plan(&prepare(&text(7, "web")), &prepare(&text(8, "web"))));
+    let write = "UPDATE item SET note = 'x' WHERE id = $1 WITH HINT(WORKLOAD_CLASS(web))";
+    assert_eq!(testing::workload_class(&prepare(write)).as_deref(), Some("web"));
+}
+
+#[test]
+fn a_hint_that_nobody_knows_is_a_warning() {
+    let database = database(4096);
+    let mut session = database.session();
+    let text = "SELECT 1 WITH HINT(NO_USE_OLAP_PLAN, WORKLOAD_CLASS(\"_DEFAULT\"), ignore(a, 'b'))";
+    for _ in 0..2 {
+        session.execute(text, &[]).expect("hints do not matter");
+        let told = session.take_notices();
+        let told: Vec<_> = told.iter().map(|n| (n.state(), n.message().to_owned())).collect();
+        let warning =
+            |name| (SqlState::WARNING, format!("hint \"{name}\" is not known and is passed over"));
+        assert_eq!(told, [warning("NO_USE_OLAP_PLAN"), warning("IGNORE")]);
+    }
+}
+
+#[test]
+fn plans_outlive_changes_of_workload_classes_alone() {
+    let database = database(4096);
+    let (mut session, mut other) = (database.session(), database.session());
+    let text = "SELECT note FROM item WHERE id = 1";
+    let plan = session.prepare(text).expect(text);
+    let mut kept = |change: &str| {
+        other.batch(change).unwrap_or_else(|error| panic!("{change}: {error}"));
+        testing::share_a_plan(&plan, &session.prepare(text).expect(text))
+    };
+    assert!(kept("CREATE WORKLOAD CLASS web"));
+    assert!(kept(
+        "BEGIN; ALTER WORKLOAD CLASS web SET 'PRIORITY' = 7; DROP WORKLOAD CLASS web; COMMIT"
+    ));
+    assert!(kept("BEGIN; CREATE WORKLOAD CLASS web; ROLLBACK"));
+    assert!(!kept("CREATE TABLE more (a INT)"), "whatever else changes, plans are made anew");
+    let plan = session.prepare(text).expect(text);
+    other.batch("BEGIN; DROP TABLE more; CREATE WORKLOAD CLASS web; COMMIT").expect("two changes");
+    assert!(!testing::share_a_plan(&plan, &session.prepare(text).expect(text)));
+    // Plans of a session with temporary tables are its own.
+    let plan = session.prepare(text).expect(text);
+    other
+        .batch("CREATE TEMPORARY TABLE own (a INT); DROP WORKLOAD CLASS web")
+        .expect("two changes");
+    assert!(!testing::share_a_plan(&plan, &session.prepare(text).expect(text)));
+    assert!(session.prepare("SELECT * FROM own").is_err());
 }

@@ -19,6 +19,8 @@ use halcyon::{
 #[path = "../../txn/tests/crashes/disk.rs"]
 #[expect(dead_code, reason = "crashes and flipped bits are for the tests of txn")]
 mod disk;
+#[path = "system_views/workload.rs"]
+mod workload;
 
 use disk::{Fault, SimDisk};
 
@@ -57,6 +59,73 @@ const SITUATIONS: &[Situation] = &[
     ("log", &["error"], a_disk_that_fails),
     ("settings", &["name", "value", "default_value", "unit", "type"], settings_that_differ),
     ("settings", &["scope", "description"], kinds_of_settings),
+    (
+        "workload_classes",
+        &[
+            "workload_class_name",
+            "priority",
+            "statement_memory_limit",
+            "statement_memory_limit_unit",
+            "statement_thread_limit",
+            "statement_thread_limit_unit",
+            "total_statement_memory_limit",
+            "total_statement_memory_limit_unit",
+            "total_statement_thread_limit",
+            "total_statement_thread_limit_unit",
+            "statement_timeout",
+            "write_transaction_lifetime",
+            "idle_cursor_lifetime",
+            "parent_workload_class_name",
+            "admission_control_reject_cpu_threshold",
+            "admission_control_queue_cpu_threshold",
+            "admission_control_reject_memory_threshold",
+            "admission_control_queue_memory_threshold",
+            "is_enabled",
+        ],
+        workload::classes_of_hana,
+    ),
+    (
+        "workload_classes",
+        &[
+            "latency_target_p50",
+            "latency_target_p95",
+            "latency_target_p99",
+            "latency_target_p999",
+            "concurrency_limit",
+            "queue_limit",
+            "queue_timeout",
+            "connection_limit",
+            "cache_class",
+            "floor",
+            "auto_class",
+            "rules",
+            "granted_to",
+        ],
+        workload::classes_of_ours,
+    ),
+    (
+        "workload_mappings",
+        &[
+            "workload_mapping_name",
+            "workload_class_name",
+            "user_name",
+            "application_name",
+            "schema_name",
+            "object_name",
+            "client",
+            "wildcard",
+            "usergroup_name",
+            "xs_application_user_name",
+            "application_user_name",
+            "application_component_name",
+            "application_component_type",
+            "application_source",
+            "database_name",
+            "application_tenant_name",
+            "is_enabled",
+        ],
+        workload::mappings,
+    ),
 ];
 
 /// Columns whose values are seen in tests/door/figures.rs, with the state of a transaction that failed.
@@ -144,7 +213,7 @@ macro_rules! views {
     };
 }
 
-views! { sessions statements locks workers tasks transactions memory memory_accounts views log settings }
+views! { sessions statements locks workers tasks transactions memory memory_accounts views log settings workload_classes workload_mappings }
 
 #[test]
 fn every_column_is_seen() {

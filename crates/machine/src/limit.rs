@@ -1,6 +1,7 @@
 //! The memory that the process may have, and has, as the system counts it.
 
 use std::fs;
+use std::time::Duration;
 use std::path::Path;
 
 /// Bytes that the process may have: the least limit of its control groups (versions 1 and 2), at most
@@ -21,6 +22,20 @@ pub fn resident() -> Option<u64> {
     let mut pages = text.split(' ').skip(1).map_while(|word| word.parse::<u64>().ok());
     let (resident, of_files) = (pages.next()?, pages.next()?);
     Some(resident.saturating_sub(of_files) * page_bytes())
+}
+
+/// Processor time that the process has used so far, on all processors; `None` where the system does not tell.
+pub fn processor_time() -> Option<Duration> {
+    processor_time_of(&fs::read_to_string("/proc/self/stat").ok()?)
+}
+
+/// Kernel and user time of a line of `/proc/self/stat`, which counts in hundredths of a second for programs.
+fn processor_time_of(line: &str) -> Option<Duration> {
+    // The name of the program, in brackets, may have blanks.
+    let mut fields = line.rsplit_once(')')?.1.split_whitespace().skip(11);
+    let mut ticks = || fields.next()?.parse::<u64>().ok();
+    let (user, kernel) = (ticks()?, ticks()?);
+    Some(Duration::from_millis(10 * (user + kernel)))
 }
 
 /// Lets the process do without transparent huge pages from now on, also where it asks for them.
@@ -80,6 +95,15 @@ fn group_limit(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn processor_time_is_read_behind_the_name() {
+        let line = "7 (a ) b) S 1 2 3 4 5 6 7 8 9 10 150 50 0 0 20";
+        assert_eq!(processor_time_of(line), Some(Duration::from_secs(2)));
+        assert_eq!(processor_time_of("7 (a) S 1"), None);
+        assert!(processor_time().is_some());
+    }
+
 
     #[test]
     fn files_of_all_groups_around_are_read() {

@@ -15,6 +15,7 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
+use crate::documents::makes_document;
 use datafusion::sql::sqlparser::ast::{
     self, AccessExpr, BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
     Join, JoinConstraint, JoinOperator, ObjectName, OrderByKind, Query, Select, SelectItem,
@@ -22,7 +23,6 @@ use datafusion::sql::sqlparser::ast::{
     VisitMut, VisitorMut, WildcardAdditionalOptions,
 };
 use halcyon_sql::dialect::{column_of_rows, shown_item_name};
-use halcyon_sql::documents::makes_document;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::fold;
 use halcyon_sql::made::call;

@@ -17,6 +17,9 @@ use super::effects::Effects;
 use super::memory;
 use super::objects::{What, table_of};
 use super::view::{Moment, Name, system_views};
+use super::class_state::{
+    AdmissionRow, ClassRow, ControllerRow, EffectiveRow, EventRow, LatencyRow, QueueRow,
+};
 use halcyon_catalog::{Catalog, Table};
 
 system_views! {
@@ -537,6 +540,34 @@ pub trait Live: Send + Sync {
     fn workers(&self) -> Vec<WorkerRow>;
     /// Statements whose tasks are on the workers.
     fn tasks(&self) -> Vec<TasksRow>;
+    /// Limits that hold for each session's statements.
+    fn workload_effective(&self) -> Vec<EffectiveRow> {
+        Vec::new()
+    }
+    /// What came to the gate, by workload class.
+    fn workload_admission(&self) -> Vec<AdmissionRow> {
+        Vec::new()
+    }
+    /// Statements that wait at the gate.
+    fn workload_queue(&self) -> Vec<QueueRow> {
+        Vec::new()
+    }
+    /// The gate's last decisions.
+    fn workload_events(&self) -> Vec<EventRow> {
+        Vec::new()
+    }
+    /// What the statements of workload classes take.
+    fn workload_classes(&self) -> Vec<ClassRow> {
+        Vec::new()
+    }
+    /// How long the statements of workload classes take.
+    fn workload_latency(&self) -> Vec<LatencyRow> {
+        Vec::new()
+    }
+    /// Classes with targets, as their controller sees them.
+    fn workload_controllers(&self) -> Vec<ControllerRow> {
+        Vec::new()
+    }
     /// Transactions under way.
     fn transactions(&self) -> Vec<TransactionRow>;
     /// The redo log; `None` for a database that lives in memory alone.

@@ -11,6 +11,7 @@
 //! the statement cache.
 #![forbid(unsafe_code)]
 
+mod class_state;
 mod defaults;
 mod describe;
 mod effects;
@@ -30,6 +31,7 @@ mod tests;
 mod type_rows;
 mod user_types;
 mod view;
+mod workload_views;
 
 use std::sync::{Arc, OnceLock};
 
@@ -49,6 +51,9 @@ pub use functions::{function, functions, is_known as is_function};
 pub use halcyon_views::{
     Accounts, CursorRow, Live, LockRow, LogRow, SessionRow, SessionShare, SessionState, SettingRow,
     StatementRow, TasksRow, TransactionRow, WorkerRow,
+};
+pub use class_state::{
+    AdmissionRow, ClassRow, ControllerRow, EffectiveRow, EventRow, LatencyRow, QueueRow,
 };
 pub use rewrite::rewrite;
 

@@ -8,7 +8,9 @@ use std::sync::OnceLock;
 
 use super::objects::{System, SystemTable};
 use super::table::Def;
-use super::{functions, halcyon_views, information_schema, pg_catalog, statics};
+use super::{
+    class_state, functions, halcyon_views, information_schema, pg_catalog, statics, workload_views,
+};
 
 /// All system tables with their ids, in the order of schema and name.
 pub(crate) fn all() -> &'static [SystemTable] {
@@ -47,7 +49,7 @@ fn of_all_schemas() -> Vec<(&'static str, &'static str, System)> {
     for defs in information_schema::tables() {
         tables.extend(written("information_schema", defs));
     }
-    let views = halcyon_views::VIEWS.iter();
+    let views = halcyon_views::VIEWS.iter().chain(workload_views::VIEWS).chain(class_state::VIEWS);
     tables.extend(views.map(|view| ("halcyon", view.def.name, System::View(view))));
     tables
 }

@@ -50,6 +50,7 @@ use halcyon_catalog::{Catalog, Privilege, Relation, Table, UserType, View, tempo
 use halcyon_collated::{self as collated, Collations, Settled};
 use halcyon_collations::Collation;
 use halcyon_functions::system_columns::{self, Origin, Version, queries};
+use halcyon_names::function_tables;
 use halcyon_names::merged_columns::{self, Tables};
 use halcyon_names::outer_names;
 use halcyon_names::short_aliases;
@@ -57,7 +58,6 @@ use halcyon_names::told_types::told_types;
 use halcyon_sql::diagnose::{external, nearest, sql_error};
 use halcyon_sql::dialect;
 use halcyon_sql::error::{Result, SqlError, SqlState};
-use halcyon_sql::function_tables;
 use halcyon_sql::identifier::fold;
 use halcyon_sql::many_rows::repeats_rows;
 use halcyon_sql::parse::{parse_query, with_stack};

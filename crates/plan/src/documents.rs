@@ -8,8 +8,8 @@ use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
 
 use crate::{addresses, domains, recursion};
 use halcyon_functions as by_value;
+use halcyon_names::documents::is_document;
 use halcyon_sql::diagnose::external;
-use halcyon_sql::documents::is_document;
 use halcyon_sql::enums::is_label;
 use halcyon_sql::error::{SqlError, SqlState};
 use halcyon_sql::values::shown_type;

@@ -9,11 +9,13 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::runtime::set_join_set_tracer;
 use datafusion::execution::SessionState;
 use halcyon_base::memory;
-use halcyon_task::Runtime;
+use halcyon_task::{Runtime, Shares};
+use parking_lot::Mutex;
 
 use crate::accounts::Accounts;
 use crate::brief::Brief;
 use crate::executions::Executions;
+use crate::quotas::Quotas;
 use crate::system_names::SystemSchemas;
 use crate::workers::{self, Workers};
 
@@ -36,6 +38,15 @@ struct Shared {
     brief: Brief,
     plannings: AtomicU64,
     executions: Executions,
+    quotas: Quotas,
+    /// How workload classes share the workers' time, once somebody has said so.
+    shares: Mutex<Option<Shares>>,
+}
+
+fn share(runtime: &Runtime, shares: Shares) {
+    if let Err(refused) = runtime.set_shares(shares) {
+        tracing::warn!("workload classes share the workers as before: {refused}");
+    }
 }
 
 impl DataFusion {
@@ -59,6 +70,8 @@ impl DataFusion {
             bare,
             plannings: AtomicU64::new(0),
             executions: Executions::default(),
+            quotas: Quotas::default(),
+            shares: Mutex::default(),
         }))
     }
 
@@ -109,13 +122,29 @@ impl DataFusion {
             let waking = workers::waking(&runtime);
             memory::wake_for_collections(&waking);
             let _ = self.0.waking.set(waking);
+            if let Some(shares) = self.0.shares.lock().clone() {
+                share(&runtime, shares);
+            }
             runtime
         })
+    }
+
+    /// Divides the workers' time among workload classes.
+    pub fn set_shares(&self, shares: Shares) {
+        *self.0.shares.lock() = Some(shares.clone());
+        if let Some(runtime) = self.started_runtime() {
+            share(runtime, shares);
+        }
     }
 
     /// The statements that run on the workers.
     pub fn executions(&self) -> &Executions {
         &self.0.executions
+    }
+
+    /// The workers that workload classes may use.
+    pub fn quotas(&self) -> &Quotas {
+        &self.0.quotas
     }
 
     /// The workers that operators run on, if a statement has needed them so far.

@@ -31,7 +31,7 @@ pub fn scalar_functions() -> Vec<Arc<ScalarUDF>> {
     let mut functions = crate::execution::functions();
     functions.extend(table_functions::all());
     functions.extend(halcyon_functions::all());
-    functions.extend(halcyon_sql::zoned::all());
+    functions.extend(halcyon_functions::zoned::all());
     functions.push(Arc::new(crate::zone_function::function()));
     functions.push(crate::ordinals::function());
     functions

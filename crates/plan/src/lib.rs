@@ -44,6 +44,7 @@ pub mod ordinals;
 mod origin;
 pub mod phases;
 pub mod provider;
+pub mod quotas;
 mod recursion;
 mod row_sets;
 pub mod scalar;

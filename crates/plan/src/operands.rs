@@ -27,10 +27,10 @@ use crate::semantics::{
 use crate::{addresses, corrected, functions};
 
 use halcyon_functions as by_value;
+use halcyon_names::documents::is_document;
 use halcyon_sql::coerce::nested::is_nested;
 use halcyon_sql::diagnose::external;
 use halcyon_sql::dialect::not_unique;
-use halcyon_sql::documents::is_document;
 use halcyon_sql::enums::{is_day_or_moment, is_label};
 use halcyon_sql::error::{SqlError, SqlState};
 use halcyon_sql::values::shown_type;

@@ -66,6 +66,7 @@ use halcyon_collated::{self as collated, Collations, Find};
 use halcyon_collations::Collation;
 use halcyon_functions as by_value;
 use halcyon_functions::like;
+use halcyon_functions::zoned;
 use halcyon_sql::coerce;
 use halcyon_sql::coerce::nested::is_nested;
 use halcyon_sql::coerce::zone::TimeZone;
@@ -75,7 +76,6 @@ use halcyon_sql::error::{SqlError, SqlState};
 use halcyon_sql::type_names::{UNCONSTRAINED, cast_type};
 use halcyon_sql::types::{Element, OID_ALIAS_KEY, SqlType, TYPE_KEY};
 use halcyon_sql::values::{shown_type, sql_type_of, sql_type_of_arrow, to_scalar};
-use halcyon_sql::zoned;
 use halcyon_unnest::set_operations::{with_copies_counted, with_flat_unions};
 use halcyon_unnest::{has_subquery, unnest};
 use halcyon_value::pattern::moment;
@@ -1340,7 +1340,7 @@ fn by_value_arguments(
             false => adapt(arg, &ty, types)?,
         };
         // A document's moments have the offset of the session's zone, which casts know.
-        if halcyon_sql::documents::keeps_values(name) && is_zoned_moment(&arg.get_type(schema)?) {
+        if halcyon_names::documents::keeps_values(name) && is_zoned_moment(&arg.get_type(schema)?) {
             let moment = by_value::of_name("json\u{1}moment").expect("a function");
             return Ok(moment.call(vec![to(arg, DataType::Utf8View)]));
         }

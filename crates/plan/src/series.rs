@@ -13,7 +13,7 @@
 //! are too large.
 //!
 //! Cost: O(1) memory for rows of constants, which are made batch by batch; an array is made whole, and so are
-//! rows in FROM whose arguments are not constants ([`halcyon_sql::function_tables`]).
+//! rows in FROM whose arguments are not constants ([`halcyon_names::function_tables`]).
 
 use std::any::Any;
 use std::fmt;
@@ -245,7 +245,7 @@ fn elements_of(ty: &DataType) -> SqlType {
 pub(crate) fn array_function() -> Arc<ScalarUDF> {
     let signature = Signature::user_defined(Volatility::Immutable);
     let function = ScalarUDF::new_from_impl(ArrayFunction { signature });
-    Arc::new(function.with_aliases([halcyon_sql::function_tables::SERIES]))
+    Arc::new(function.with_aliases([halcyon_names::function_tables::SERIES]))
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]

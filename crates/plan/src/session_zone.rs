@@ -10,10 +10,10 @@ use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator};
 
 use arrow::datatypes::DataType;
+use halcyon_functions::zoned;
 use halcyon_sql::coerce::zone::TimeZone;
 use halcyon_sql::diagnose::external;
 use halcyon_sql::enums::is_zoned_moment;
-use halcyon_sql::zoned;
 
 use crate::zone_function;
 

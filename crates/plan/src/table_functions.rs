@@ -18,7 +18,7 @@ use halcyon_sql::values::{ArrayWriter, sql_type_of_arrow, value_at};
 use halcyon_store::{ArrowType, Type, ValueRef};
 use halcyon_value::functions::{self, Answer, Call, Function, Meaning};
 
-use halcyon_sql::zoned;
+use halcyon_functions::zoned;
 
 /// Names, as plans show them, of functions for which DataFusion's kernels are used.
 ///

@@ -358,7 +358,7 @@ impl Setting {
 
 impl<T> Entry<T> {
     fn answers(&self, key: &Key<'_>) -> bool {
-        self.catalog_version == key.binder.catalog.version
+        self.catalog_version == key.binder.catalog.plan_version()
             && *self.text == *key.text
             && *self.types == *key.types
             && self.setting.is(key.binder.session, key.binder.point_plans)
@@ -392,7 +392,7 @@ impl<T: Clone> Slots<T> {
             text: key.text.into(),
             types: key.types.into(),
             setting: Setting::of(key.binder),
-            catalog_version: key.binder.catalog.version,
+            catalog_version: key.binder.catalog.plan_version(),
             shared_version: key.binder.catalog.shared_version(),
             value,
             bytes,

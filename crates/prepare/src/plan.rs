@@ -16,7 +16,8 @@ use halcyon_exec::dml::WritePlan;
 use halcyon_exec::point::PointPlan;
 use halcyon_plan::env::{Env, Need};
 use halcyon_plan::phases::PlanningTimes;
-use halcyon_sql::error::Result;
+use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::hints::Hints;
 use halcyon_sql::locking::Patience;
 use halcyon_sql::rows::ResultColumn;
 use halcyon_sql::stack::drop_deep;
@@ -30,7 +31,7 @@ const SHORT_BYTES: usize = 256;
 pub struct Prepared {
     /// The text it was made from.
     pub text: Arc<str>,
-    /// Catalog version it holds for.
+    /// The catalog that it holds for, by [`Catalog::plan_version`](halcyon_catalog::Catalog::plan_version).
     pub catalog_version: u64,
     /// The role whose rights were looked at when it was bound.
     pub role: Box<str>,
@@ -54,6 +55,10 @@ pub struct Prepared {
     pub stretch: Stretch,
     /// Tables that it locks exclusively at once in transaction blocks.
     pub early: EarlyLocks,
+    /// The workload class that its hint names.
+    pub workload_class: Option<Arc<str>>,
+    /// Names of its hints that mean nothing here.
+    pub unknown_hints: Box<[String]>,
 }
 
 impl Drop for Prepared {
@@ -82,6 +87,23 @@ pub enum Reach {
 }
 
 impl Prepared {
+    /// Notes what hints ask for, also at the statement that EXPLAIN explains.
+    pub(crate) fn take(&mut self, hints: Hints) {
+        self.workload_class = hints.workload_class.map(Arc::from);
+        self.unknown_hints = hints.unknown.into();
+        if let Plan::Explain { of, .. } = &mut self.plan {
+            of.workload_class = self.workload_class.clone();
+        }
+    }
+
+    /// 01000: what is told beside the statement's result, of hints that mean nothing here.
+    pub fn warnings(&self) -> impl Iterator<Item = SqlError> {
+        self.unknown_hints.iter().map(|name| {
+            let message = format!("hint \"{name}\" is not known and is passed over");
+            SqlError::new(SqlState::WARNING, message)
+        })
+    }
+
     /// The statement whose tables are to be acquired: the explained one of EXPLAIN, else this one.
     #[inline]
     pub fn subject(&self) -> &Prepared {

@@ -33,10 +33,13 @@ use halcyon_sql::utility::{self, Utility};
 /// Errors: everything a text can be wrong in; positions refer to the statement's own text.
 pub fn prepare(
     binder: &Binder<'_>,
-    parsed: Parsed<'_>,
+    mut parsed: Parsed<'_>,
     param_types: &[Option<SqlType>],
 ) -> Result<Prepared> {
-    StatementBinder(binder).bind(parsed, param_types)
+    let hints = std::mem::take(&mut parsed.hints);
+    let mut prepared = StatementBinder(binder).bind(parsed, param_types)?;
+    prepared.take(hints);
+    Ok(prepared)
 }
 
 /// What an empty text is.
@@ -336,7 +339,7 @@ impl StatementBinder<'_> {
     fn prepared(&self, text: &str, plan: Plan, tag: &'static str) -> Prepared {
         Prepared {
             text: text.into(),
-            catalog_version: self.0.catalog.version,
+            catalog_version: self.0.catalog.plan_version(),
             role: self.0.session.user.as_str().into(),
             plan,
             params: Vec::new(),
@@ -348,6 +351,8 @@ impl StatementBinder<'_> {
             planning: PlanningTimes::default(),
             stretch: Stretch::default(),
             early: EarlyLocks::default(),
+            workload_class: None,
+            unknown_hints: Box::default(),
         }
     }
 }

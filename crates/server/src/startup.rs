@@ -153,6 +153,7 @@ where
     for (name, value) in &startup.settings {
         session.set(name, value)?;
     }
+    session.require_connection()?;
     session.take_changes();
     session.take_notices();
     output.put(&Authentication::Ok);

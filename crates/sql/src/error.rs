@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use halcyon_base::memory::{self, Refusal};
+use halcyon_base::memory::{self, Bound, Refusal};
 pub use halcyon_base::sqlstate::SqlState;
 use halcyon_json::JsonError;
 use halcyon_value::ValueError;
@@ -84,22 +84,27 @@ impl SqlError {
     /// 53200: a statement was refused more memory.
     #[cold]
     pub fn out_of_memory(refusal: &Refusal) -> Self {
-        let Refusal { is_own, statement, total, limit } = *refusal;
+        let Refusal { by, statement, total, limit } = *refusal;
         let error = Self::new(SqlState::OUT_OF_MEMORY, "out of memory");
         let [statement, total, limit] = [statement, total, limit].map(size_text);
-        match is_own {
-            true => error
-                .detail(format!(
-                    "The statement asked for {statement}; halcyon.memory gives it {limit}."
-                ))
-                .hint("Ask for less at once, or raise halcyon.memory."),
-            false => error
-                .detail(format!(
+        let (detail, hint) = match by {
+            Bound::Statement => (
+                format!("The statement asked for {statement}; halcyon.memory gives it {limit}."),
+                "Ask for less at once, or raise halcyon.memory or the limit of its workload class.",
+            ),
+            Bound::Class => (
+                format!("The statements of its workload class would take more than {limit}, {statement} of it this one."),
+                "Wait for other statements of the class, or raise its TOTAL STATEMENT MEMORY LIMIT.",
+            ),
+            Bound::Total => (
+                format!(
                     "All statements and tables together would take {total}, {statement} of it this \
                      statement; memory_limit is {limit}."
-                ))
-                .hint(FREE_MEMORY),
-        }
+                ),
+                FREE_MEMORY,
+            ),
+        };
+        error.detail(detail).hint(hint)
     }
 
     /// Errors: 53200 if the statement that this thread works for may not have so many bytes more.

@@ -10,7 +10,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::identifier::fold;
 
 /// Functions that return many rows.
-pub(crate) const FUNCTIONS: &[&str] = &[
+pub const FUNCTIONS: &[&str] = &[
     "generate_series",
     "json_array_elements",
     "json_array_elements_text",

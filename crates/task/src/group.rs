@@ -15,6 +15,7 @@ use crate::annotation::{Annotation, IslandId, TaskPlace, WorkerId};
 use crate::future::{FutureHandle, future_task};
 use crate::group_table::{EnqueueError, GroupError, GroupId, GroupState};
 use crate::morsel::{Morsels, Puller};
+use crate::worker::limits::QuotaId;
 use crate::worker::shared::Shared;
 use crate::worker::sleeper::{Sleeper, Suspendable};
 use crate::worker::slot::TaskRef;
@@ -74,6 +75,44 @@ pub enum Locality {
     },
 }
 
+/// A quota: how many workers may run tasks of several groups at once. Clones are the same quota; without a handle
+/// left there is none.
+#[derive(Clone)]
+pub struct Quota(Arc<OwnQuota>);
+
+struct OwnQuota {
+    shared: Arc<Shared>,
+    id: QuotaId,
+}
+
+impl Quota {
+    pub(crate) fn new(shared: &Arc<Shared>, workers: usize) -> Quota {
+        let id = shared.limits.add_quota(workers);
+        Quota(Arc::new(OwnQuota { shared: Arc::clone(shared), id }))
+    }
+
+    /// Changes the quota. Workers that are too many end their steps, and take no new ones. With a quota of 0 nothing
+    /// runs until it is changed again; whoever sets that takes care that it is.
+    pub fn set(&self, workers: usize) {
+        let OwnQuota { shared, id } = &*self.0;
+        let ready = shared.limits.change_quota(*id, workers);
+        ready.into_iter().for_each(|task| shared.inject_counted(task));
+    }
+}
+
+impl Drop for OwnQuota {
+    fn drop(&mut self) {
+        let ready = self.shared.limits.remove_quota(self.id);
+        ready.into_iter().for_each(|task| self.shared.inject_counted(task));
+    }
+}
+
+impl fmt::Debug for Quota {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Quota").finish_non_exhaustive()
+    }
+}
+
 /// Makes a worker's share in a source of morsels.
 type MakePuller = Box<dyn Fn(WorkerId, &Arc<Shared>) -> TaskRef + Send>;
 
@@ -83,6 +122,7 @@ pub struct Group {
     composed: Vec<TaskRef>,
     pulls: Vec<MakePuller>,
     limit: Option<usize>,
+    quotas: Vec<Quota>,
     /// Something follows the group's end.
     continues: bool,
 }
@@ -90,7 +130,7 @@ pub struct Group {
 impl Group {
     pub(crate) fn new(shared: &Arc<Shared>) -> Group {
         let lease = Arc::new(Lease { shared: Arc::clone(shared), id: shared.groups.take() });
-        Group { lease, composed: Vec::new(), pulls: Vec::new(), limit: None, continues: false }
+        Group { lease, composed: Vec::new(), pulls: Vec::new(), limit: None, quotas: Vec::new(), continues: false }
     }
 
     /// Adds a task. The task holds no credit: a group's memory is bounded by the tasks that were
@@ -129,9 +169,13 @@ impl Group {
     ///
     /// Panics: if `workers` is 0.
     pub fn limit(&mut self, workers: usize) {
-        self.lease.shared.limits.set(self.lease.id, workers);
-        self.lease.state().limit();
+        assert!(workers > 0, "a group runs on at least one worker");
         self.limit = Some(workers);
+    }
+
+    /// Lets the tasks of the group run only as the quota allows, besides its other limits.
+    pub fn under(&mut self, quota: &Quota) {
+        self.quotas.push(quota.clone());
     }
 
     /// Spawns a task with the group's outcome once all tasks of the group have ended, also if they
@@ -172,6 +216,11 @@ impl Group {
             return Err(EnqueueError::ShutDown);
         }
         let mut workers = self.place(locality)?;
+        if self.limit.is_some() || !self.quotas.is_empty() {
+            let quotas = self.quotas.iter().map(|quota| quota.0.id).collect();
+            shared.limits.set(self.lease.id, self.limit.unwrap_or(usize::MAX), quotas);
+            self.lease.state().limit();
+        }
         if let Some(limit) = self.limit
             && !self.pulls.is_empty()
         {
@@ -300,6 +349,15 @@ impl RunningGroup {
     /// How many tasks of the group have not ended; workers tell late, so at most as many.
     pub fn live(&self) -> u64 {
         self.lease.state().live.load(Ordering::SeqCst).max(0) as u64
+    }
+
+    /// Puts the group under other quotas from its next steps on; without effect on a group that was enqueued without
+    /// a limit.
+    pub fn under(&self, quotas: &[Quota]) {
+        let shared = &self.lease.shared;
+        let quotas = quotas.iter().map(|quota| quota.0.id).collect();
+        let ready = shared.limits.change_quotas(self.lease.id, quotas);
+        ready.into_iter().for_each(|task| shared.inject_counted(task));
     }
 
     /// Stops the group: tasks that wait are dropped, running ones see [`crate::Context::should_stop`].

@@ -68,7 +68,7 @@ pub use counters::{
 };
 pub use credit::Busy;
 pub use future::{FutureHandle, spawn_beside};
-pub use group::{Group, Locality, RunningGroup};
+pub use group::{Group, Locality, Quota, RunningGroup};
 pub use group_table::{EnqueueError, GroupError};
 pub use guard::Guard;
 pub use morsel::{Morsels, Pull};

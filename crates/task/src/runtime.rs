@@ -9,7 +9,7 @@ use crate::config::{Config, StartError, Withheld, WorkerConfig, WorkerKind};
 use crate::counters::{Activity, Counters, WorkerCounters, WorkerView};
 use crate::credit::Busy;
 use crate::future::{FutureHandle, future_task};
-use crate::group::Group;
+use crate::group::{Group, Quota};
 use crate::group_table::GroupId;
 use crate::guard::Guard;
 use crate::reply::{Reply, TaskError, reply};
@@ -412,6 +412,13 @@ impl Runtime {
     /// A group, to be composed and enqueued.
     pub fn group(&self) -> Group {
         Group::new(&self.shared)
+    }
+
+    /// A quota of so many workers, for groups that share it ([`Group::under`]).
+    ///
+    /// Panics: if `workers` is 0.
+    pub fn quota(&self, workers: usize) -> Quota {
+        Quota::new(&self.shared, workers)
     }
 
     /// Keeps memory that this thread reads optimistically from being freed, while the guard lives.

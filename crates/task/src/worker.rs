@@ -108,7 +108,7 @@ pub struct Context {
     /// other workers read. Only this worker changes either.
     pub(crate) scheduled: bool,
     /// The limited group whose task runs, until its step ends.
-    holds_turn: GroupId,
+    holds_turn: Option<(GroupId, limits::Quotas)>,
     marked_idle: bool,
     /// The runtime stops: waiting tasks are dropped.
     dropping: bool,
@@ -178,7 +178,7 @@ impl Context {
             schedstat: None,
             delay: RunDelay::default(),
             scheduled: true,
-            holds_turn: GroupId::NONE,
+            holds_turn: None,
             marked_idle: false,
             dropping: false,
             turns: 0,

@@ -572,6 +572,90 @@ fn limited_group_keeps_its_limit() {
 #[test]
 fn canary_limit_that_is_not_looked_at_is_caught() {
     check_canary(planted::LIMIT_IGNORED, limited_group);
+    check_canary(planted::LIMIT_IGNORED, quota_of_groups);
+}
+
+/// Two groups that share one worker's time on two, one of which is stopped while the other goes on.
+fn quota_of_groups() {
+    let runtime = runtime(2);
+    let quota = runtime.quota(1);
+    let inside = Arc::new(AtomicU64::new(0));
+    let start = |workers: &[u16]| {
+        let mut group = runtime.group();
+        group.under(&quota);
+        for &worker in workers {
+            let inside = Arc::clone(&inside);
+            group.task(at(worker), move |_: &mut Context| {
+                assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two workers at once");
+                thread::yield_now();
+                inside.fetch_sub(1, Ordering::SeqCst);
+            });
+        }
+        group.enqueue(Locality::Spread).expect("it runs")
+    };
+    let (stopped, goes_on) = (start(&[0, 1]), start(&[1, 0]));
+    stopped.abort();
+    drop(stopped);
+    goes_on.wait().expect("a place comes for every task");
+    drop(quota);
+    runtime.shutdown(Shutdown::Drain);
+}
+
+#[test]
+fn groups_share_a_quota() {
+    check(quota_of_groups);
+}
+
+#[test]
+fn a_running_group_comes_under_another_quota() {
+    check(|| {
+        let runtime = runtime(2);
+        let (first, second) = (runtime.quota(1), runtime.quota(1));
+        let done = Arc::new(AtomicU64::new(0));
+        let mut group = runtime.group();
+        group.under(&first);
+        for worker in [0, 1, 1] {
+            let done = Arc::clone(&done);
+            group.task(at(worker), move |_: &mut Context| {
+                thread::yield_now();
+                done.fetch_add(1, Ordering::SeqCst);
+            });
+        }
+        let running = group.enqueue(Locality::Spread).expect("it runs");
+        running.under(std::slice::from_ref(&second));
+        drop((first, second));
+        running.wait().expect("all run");
+        runtime.shutdown(Shutdown::Drain);
+        assert_eq!(done.load(Ordering::SeqCst), 3);
+    });
+}
+
+#[test]
+fn tasks_that_wait_run_when_a_quota_grows_or_goes() {
+    check(|| {
+        let runtime = runtime(2);
+        let (own, common) = (runtime.quota(1), runtime.quota(2));
+        let done = Arc::new(AtomicU64::new(0));
+        let mut group = runtime.group();
+        group.under(&own);
+        group.under(&common);
+        for worker in [0, 1, 1] {
+            let done = Arc::clone(&done);
+            group.task(at(worker), move |_: &mut Context| {
+                done.fetch_add(1, Ordering::SeqCst);
+            });
+        }
+        let running = group.enqueue(Locality::Spread).expect("it runs");
+        let changes = thread::spawn(move || {
+            common.set(1);
+            own.set(2);
+            drop(own);
+        });
+        running.wait().expect("all run");
+        changes.join().expect("ends");
+        runtime.shutdown(Shutdown::Drain);
+        assert_eq!(done.load(Ordering::SeqCst), 3);
+    });
 }
 
 #[test]

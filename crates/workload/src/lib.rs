@@ -31,12 +31,15 @@
 #![forbid(unsafe_code)]
 
 mod definition;
+pub mod gate;
 mod key;
+pub mod latency;
 mod limits;
 mod mapping;
 mod problem;
 mod rules;
 mod snapshot;
+pub mod target;
 mod value;
 
 pub use definition::{

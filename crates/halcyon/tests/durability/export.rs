@@ -155,6 +155,38 @@ fn everything_about_tables_comes_back_and_is_in_force() {
     }
 }
 
+const WORKLOAD: &[&str] = &[
+    "CREATE ROLE shop",
+    "CREATE WORKLOAD CLASS zoo SET 'PRIORITY' = 3, 'TOTAL STATEMENT THREAD LIMIT' = '75%'",
+    "CREATE WORKLOAD CLASS ape PARENT zoo SET 'STATEMENT TIMEOUT' = '2 min'",
+    "CREATE WORKLOAD CLASS \"All\" SET 'AUTO CLASS' = 'zoo', 'LATENCY TARGET P99' = '50ms'",
+    "ALTER WORKLOAD CLASS ape ADD RULE \"r 1\" WHEN STATEMENT CPU TIME >= '1 h' THEN SWITCH TO \"All\"",
+    "ALTER WORKLOAD CLASS ape ADD RULE r2 WHEN STATEMENT ROWS > 5 THEN THROTTLE 20% DRY RUN",
+    "ALTER WORKLOAD CLASS zoo DISABLE",
+    "ALTER WORKLOAD CLASS \"_DEFAULT\" SET 'STATEMENT TIMEOUT' = 60",
+    "CREATE WORKLOAD MAPPING m1 WORKLOAD CLASS ape SET 'APPLICATION NAME' = 'it''s*' WITH WILDCARD '*'",
+    "CREATE WORKLOAD MAPPING m2 WORKLOAD CLASS \"_DEFAULT\" SET 'USER NAME' = 'shop', 'CLIENT' = '5'",
+    "ALTER WORKLOAD MAPPING m2 DISABLE",
+    "GRANT USAGE ON WORKLOAD CLASS ape, \"_DEFAULT\" TO shop, PUBLIC",
+    "ALTER SYSTEM SET WORKLOAD BRAKE = LIGHT",
+];
+
+#[test]
+fn workload_classes_and_mappings_come_back() {
+    let (_folder, copy) = comes_back(WORKLOAD);
+    let (catalog, before) = (testing::catalog(&copy), testing::catalog(&defined(WORKLOAD)));
+    assert_eq!(catalog.workload, before.workload);
+    assert!(catalog.may_use_workload_class("shop", "ape"));
+    assert!(!catalog.may_use_workload_class("shop", "zoo"));
+}
+
+/// A database after these statements.
+fn defined(work: &[&str]) -> Database {
+    let database = Database::in_memory();
+    run(&mut database.session(), work);
+    database
+}
+
 const RIGHTS: &[&str] = &[
     "CREATE ROLE staff",
     "CREATE ROLE clerk LOGIN PASSWORD 'secret' IN ROLE staff",

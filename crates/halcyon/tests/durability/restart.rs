@@ -151,6 +151,32 @@ fn tables_and_all_about_them_survive() {
 }
 
 #[test]
+fn workload_classes_and_mappings_survive() {
+    survives(
+        "workload",
+        &[
+            "CREATE ROLE shop",
+            "CREATE WORKLOAD CLASS web SET 'PRIORITY' = 8, 'STATEMENT TIMEOUT' = '2s'",
+            "CREATE WORKLOAD CLASS small PARENT web",
+            "ALTER WORKLOAD CLASS small ADD RULE r WHEN STATEMENT ROWS > 5 THEN SWITCH TO web DRY RUN",
+            "CREATE TABLE between_changes (id INT)",
+            "CREATE WORKLOAD MAPPING m WORKLOAD CLASS small SET 'APPLICATION NAME' = 'a%' WITH WILDCARD",
+            "GRANT USAGE ON WORKLOAD CLASS web TO shop",
+            "ALTER SYSTEM SET WORKLOAD BRAKE = LIGHT",
+            "CREATE WORKLOAD CLASS dropped",
+            "GRANT USAGE ON WORKLOAD CLASS dropped TO shop",
+            "DROP WORKLOAD CLASS dropped",
+            "BEGIN",
+            "ALTER WORKLOAD MAPPING m DISABLE",
+            "SAVEPOINT s",
+            "DROP WORKLOAD MAPPING m",
+            "ROLLBACK TO s",
+            "COMMIT",
+        ],
+    );
+}
+
+#[test]
 fn partitioned_tables_bulk_loads_and_truncation_survive() {
     survives(
         "bulk",

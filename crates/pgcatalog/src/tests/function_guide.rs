@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use halcyon_functions as by_value;
+use halcyon_functions::zoned;
 use halcyon_plan::engine::DataFusion;
 use halcyon_plan::{execution, zone_function};
-use halcyon_sql::zoned;
 use halcyon_value::functions as table;
 
 use crate::functions;

@@ -520,12 +520,13 @@ fn sections() -> String {
         });
         format!("{head}| column | type | meaning |\n|---|---|---|\n{}\n", rows.collect::<String>())
     };
-    halcyon_views::VIEWS.iter().map(section).collect()
+    let views = halcyon_views::VIEWS.iter().chain(workload_views::VIEWS).chain(class_state::VIEWS);
+    views.map(section).collect()
 }
 
 #[test]
 fn the_guide_lists_the_columns_of_schema_halcyon() {
-    const BEGIN: &str = "<!-- made from crates/pgcatalog/src/halcyon_views.rs; to write it anew: \
+    const BEGIN: &str = "<!-- made from crates/pgcatalog/src/{halcyon,workload}_views.rs; to write it anew: \
                          HALCYON_BLESS=1 cargo test -p halcyon-pgcatalog the_guide_lists -->\n";
     const END: &str = "<!-- end of what is made -->\n";
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/system-views.md");

@@ -34,6 +34,8 @@ pub(super) fn context(user: &str) -> Arc<Context> {
         names_temporary: false,
         time_zone: "UTC".to_owned(),
         threads: 1,
+        placement: halcyon_catalog::session_vars::Placement::of_class(3),
+        long_placement: None,
         memory_bytes: 1 << 20,
         session_id: 7,
         sequence_values: Arc::default(),

@@ -18,6 +18,7 @@ use super::reader::Reader;
 use super::sequence_options::{SequenceOptions, sequence_option};
 use super::types::TypeStatement;
 use super::with_commas;
+use super::workload::WorkloadStatement;
 use crate::error::{Result, SqlError};
 
 /// A definition that the SQL parser has no tree for.
@@ -85,6 +86,8 @@ pub enum DdlStatement {
     Type(Box<TypeStatement>),
     /// About a collation.
     Collation(Box<CollationStatement>),
+    /// About workload classes or mappings.
+    Workload(Box<WorkloadStatement>),
     /// RENAME TO, OWNER TO, SET SCHEMA of any kind of relation.
     Move {
         /// What the statement says the relation is.
@@ -159,6 +162,7 @@ impl DdlStatement {
             DdlStatement::Comment(_) => "COMMENT",
             DdlStatement::Type(statement) => statement.tag(),
             DdlStatement::Collation(statement) => statement.tag(),
+            DdlStatement::Workload(statement) => statement.tag(),
             DdlStatement::Move { kind, .. } => match kind {
                 RelationKind::Table => "ALTER TABLE",
                 RelationKind::View => "ALTER VIEW",
@@ -443,6 +447,7 @@ impl fmt::Display for DdlStatement {
             DdlStatement::Comment(comment) => comment.fmt(f),
             DdlStatement::Type(statement) => statement.fmt(f),
             DdlStatement::Collation(statement) => statement.fmt(f),
+            DdlStatement::Workload(statement) => statement.fmt(f),
             DdlStatement::Move { name, if_exists, to, .. } => {
                 write!(f, "{} {}{name} {to}", self.tag(), maybe(*if_exists, "IF EXISTS "))
             }

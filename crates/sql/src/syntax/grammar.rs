@@ -7,14 +7,16 @@
 //! **To add a statement**: a variant in one of the files beside this one, a function that reads it,
 //! a row here, and a case in `syntax/tests.rs` (which fails without one).
 
+use datafusion::sql::sqlparser::ast::Statement as Sql;
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::reader::{Reader, is_at_end, is_word};
 use super::{
     AlterIdentities, CollationStatement, CommentOn, CopyOrders, CursorStatement, DdlStatement,
-    DoBlock, SessionStatement, Statement, TypeStatement, Upkeep, ViewStatement, collation, comment,
-    copy, cursor, ddl, do_block, identity, materialized, session, types, upkeep, view,
+    DoBlock, SessionStatement, Statement, TypeStatement, Upkeep, ViewStatement, WorkloadStatement,
+    collation, comment, copy, cursor, ddl, do_block, identity, materialized, session, types,
+    upkeep, view, workload,
 };
 use crate::error::Result;
 
@@ -25,6 +27,7 @@ pub(crate) struct Production {
     /// - `<if-exists>`: IF EXISTS, or nothing;
     /// - `<name>`: a name with or without a schema;
     /// - `<names>`: names without schemas, with commas between them;
+    /// - `<text>`: a text in quotes;
     /// - `…`: anything up to the next word of the pattern, but no closing bracket.
     pub begins: &'static str,
     /// Reads the statement from behind the words that every text of it begins with.
@@ -37,10 +40,35 @@ pub(crate) const PRODUCTIONS: &[Production] = &[
     Production { begins: "BACKUP", read: |r| session::backup(r).map(Into::into) },
     Production { begins: "EXPORT DATABASE", read: |r| session::export(r).map(Into::into) },
     Production { begins: "IMPORT DATABASE", read: |r| session::import(r).map(Into::into) },
+    Production {
+        begins: "ALTER SYSTEM SET WORKLOAD BRAKE",
+        read: |r| workload::brake(r).map(of_workload),
+    },
     Production { begins: "ALTER SYSTEM", read: |r| session::alter_system(r).map(Into::into) },
     Production { begins: "PREPARE", read: |r| prepare(r).map(Into::into) },
     Production { begins: "ABORT", read: |r| session::abort(r).map(Into::into) },
     Production { begins: "SET CONSTRAINTS", read: |r| session::set_constraints(r).map(Into::into) },
+    Production { begins: "SET <text>", read: |r| workload::set_variable(r).map(of_sql) },
+    Production {
+        begins: "SET SESSION|LOCAL <text>",
+        read: |r| workload::set_variable(r).map(of_sql),
+    },
+    Production { begins: "UNSET", read: |r| workload::unset_variable(r).map(of_sql) },
+    Production { begins: "CREATE WORKLOAD", read: |r| workload::create(r).map(of_workload) },
+    Production { begins: "ALTER WORKLOAD", read: |r| workload::alter(r).map(of_workload) },
+    Production { begins: "DROP WORKLOAD", read: |r| workload::drop(r).map(of_workload) },
+    Production {
+        begins: "GRANT USAGE ON WORKLOAD CLASS",
+        read: |r| workload::usage(r, true).map(of_workload),
+    },
+    Production {
+        begins: "REVOKE USAGE ON WORKLOAD CLASS",
+        read: |r| workload::usage(r, false).map(of_workload),
+    },
+    Production {
+        begins: "EXPLAIN WORKLOAD",
+        read: |r| workload::explain(r).map(|query| of_sql(Sql::Query(query))),
+    },
     Production { begins: "DO", read: |r| do_block::do_block(r).map(of_block) },
     Production { begins: "DISCARD", read: |r| session::discard(r).map(Into::into) },
     Production { begins: "LISTEN", read: |r| session::listen(r).map(Into::into) },
@@ -218,6 +246,9 @@ fn begins<'t>(
                     && tokens.next_if(|token| is_word(token, "EXISTS")).is_some();
                 true
             }
+            "<text>" => {
+                tokens.next().is_some_and(|token| matches!(token, Token::SingleQuotedString(_)))
+            }
             "<name>" => eats_list(&mut tokens, &Token::Period),
             "<names>" => eats_list(&mut tokens, &Token::Comma),
             words if anything => {
@@ -284,6 +315,14 @@ fn of_comment(comment: CommentOn) -> Statement {
 
 fn of_identities(changes: AlterIdentities) -> Statement {
     DdlStatement::AlterIdentities(changes).into()
+}
+
+fn of_workload(statement: WorkloadStatement) -> Statement {
+    DdlStatement::Workload(Box::new(statement)).into()
+}
+
+fn of_sql(statement: Sql) -> Statement {
+    Statement::Sql(Box::new(statement))
 }
 
 fn of_block(block: DoBlock) -> Statement {

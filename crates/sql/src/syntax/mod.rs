@@ -35,6 +35,7 @@ mod types;
 mod upkeep;
 mod view;
 mod words;
+mod workload;
 
 use std::fmt;
 
@@ -64,6 +65,8 @@ pub use spellings::{
 pub use types::{Side as LabelSide, TypeChange, TypeStatement};
 pub use upkeep::{Upkeep, UpkeepObject, UpkeepVerb};
 pub use view::{CopyOrders, Explained, Side, ViewStatement};
+pub(crate) use words::is_word;
+pub use workload::{RuleAction, WorkloadChange, WorkloadKind, WorkloadSettings, WorkloadStatement};
 
 /// One statement of a text.
 #[derive(Clone, Debug, PartialEq)]

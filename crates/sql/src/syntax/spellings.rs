@@ -75,7 +75,8 @@ pub(super) fn known_to_the_parser(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSp
             "EXPLAIN",
         ],
     ) || opens_query(&tokens, &words);
-    let of_role = ["ROLE", "USER", "GROUP", "DATABASE"].iter().any(|word| is(&tokens, 1, word));
+    let of_role =
+        ["ROLE", "USER", "GROUP", "DATABASE", "WORKLOAD"].iter().any(|word| is(&tokens, 1, word));
     let has_with = (0..words.len()).any(|at| is(&tokens, at, "WITH"));
     let mut queries = Vec::new();
     let mut overriding = None;

@@ -249,6 +249,62 @@ const READ: &[(&str, &str)] = &[
     ("ALTER VIEW IF EXISTS a.v SET SCHEMA b", "ALTER VIEW IF EXISTS a.v SET SCHEMA b"),
     ("ALTER INDEX i RENAME TO j", "ALTER INDEX i RENAME TO j"),
     ("ALTER TABLE a.t SET SCHEMA b", "ALTER TABLE a.t SET SCHEMA b"),
+    (
+        "create workload class if not exists \"Web\" parent base set 'priority' = 8, 'Statement Timeout' = 2s",
+        "CREATE WORKLOAD CLASS IF NOT EXISTS \"Web\" PARENT base SET 'PRIORITY' = '8', 'STATEMENT TIMEOUT' = '2s'",
+    ),
+    ("CREATE WORKLOAD CLASS batch", "CREATE WORKLOAD CLASS batch"),
+    (
+        "create workload mapping m workload class web set 'APPLICATION NAME' = 'shop*' with wildcard '*'",
+        "CREATE WORKLOAD MAPPING m WORKLOAD CLASS web SET 'APPLICATION NAME' = 'shop*' WITH WILDCARD '*'",
+    ),
+    (
+        "CREATE WORKLOAD MAPPING IF NOT EXISTS m WORKLOAD CLASS web SET 'CLIENT' = '5%' WITH WILDCARD",
+        "CREATE WORKLOAD MAPPING IF NOT EXISTS m WORKLOAD CLASS web SET 'CLIENT' = '5%' WITH WILDCARD '%'",
+    ),
+    ("alter workload class all disable", "ALTER WORKLOAD CLASS ALL DISABLE"),
+    ("ALTER WORKLOAD CLASS \"all\" ENABLE", "ALTER WORKLOAD CLASS \"all\" ENABLE"),
+    ("alter workload class web set 'a' = 75%", "ALTER WORKLOAD CLASS web SET 'A' = '75%'"),
+    ("ALTER WORKLOAD CLASS web UNSET 'a', 'B'", "ALTER WORKLOAD CLASS web UNSET 'A', 'B'"),
+    ("ALTER WORKLOAD CLASS web PARENT base", "ALTER WORKLOAD CLASS web PARENT base"),
+    ("ALTER WORKLOAD CLASS web NO PARENT", "ALTER WORKLOAD CLASS web NO PARENT"),
+    (
+        "alter workload class web add rule r when statement cpu time > 30s then switch to slow dry run",
+        "ALTER WORKLOAD CLASS web ADD RULE r WHEN STATEMENT CPU TIME > '30s' THEN SWITCH TO slow DRY RUN",
+    ),
+    (
+        "ALTER WORKLOAD CLASS web ADD RULE r WHEN STATEMENT MEMORY > '1.5 GB' THEN THROTTLE 20%",
+        "ALTER WORKLOAD CLASS web ADD RULE r WHEN STATEMENT MEMORY > '1.5 GB' THEN THROTTLE 20%",
+    ),
+    (
+        "ALTER WORKLOAD CLASS web ADD RULE r WHEN STATEMENT ROWS>=5 THEN CANCEL",
+        "ALTER WORKLOAD CLASS web ADD RULE r WHEN STATEMENT ROWS >= '5' THEN CANCEL",
+    ),
+    ("ALTER WORKLOAD CLASS web DROP RULE r", "ALTER WORKLOAD CLASS web DROP RULE r"),
+    ("alter workload mapping m workload class w", "ALTER WORKLOAD MAPPING m WORKLOAD CLASS w"),
+    ("ALTER WORKLOAD MAPPING m UNSET 'CLIENT'", "ALTER WORKLOAD MAPPING m UNSET 'CLIENT'"),
+    ("drop workload class if exists a, b", "DROP WORKLOAD CLASS IF EXISTS a, b"),
+    ("DROP WORKLOAD MAPPING m", "DROP WORKLOAD MAPPING m"),
+    (
+        "grant usage on workload class a, \"B\" to public, bob",
+        "GRANT USAGE ON WORKLOAD CLASS a, \"B\" TO public, bob",
+    ),
+    ("REVOKE USAGE ON WORKLOAD CLASS a FROM bob", "REVOKE USAGE ON WORKLOAD CLASS a FROM bob"),
+    ("alter system set workload brake to light", "ALTER SYSTEM SET WORKLOAD BRAKE = LIGHT"),
+    ("ALTER SYSTEM SET WORKLOAD BRAKE = OFF", "ALTER SYSTEM SET WORKLOAD BRAKE = OFF"),
+    ("SET 'APPLICATION' = 'it''s'", "SET session_context.application = 'it''s'"),
+    ("set session 'XS_APPLICATIONUSER' = 5", "SET session_context.xs_applicationuser = '5'"),
+    ("SET LOCAL 'Client' = 'a'", "SET LOCAL session_context.client = 'a'"),
+    ("UNSET 'APPLICATION'", "RESET session_context.application"),
+    ("unset session 'A'", "RESET session_context.a"),
+    (
+        "explain workload for session 7",
+        "SELECT * FROM halcyon.m_workload_effective WHERE connection_id = 7",
+    ),
+    (
+        "EXPLAIN WORKLOAD",
+        "SELECT * FROM halcyon.m_workload_effective WHERE connection_id = pg_backend_pid()",
+    ),
 ];
 
 /// A text of ours that is refused: the character from 1 that the error is about, and its message
@@ -346,6 +402,25 @@ const REFUSED: &[(&str, u32, &str)] = &[
     ("ALTER VIEW v RENAME COLUMN a TO b", 21, "or near \"COLUMN\""),
     ("ALTER INDEX i SET TABLESPACE x", 19, "or near \"TABLESPACE\""),
     ("ALTER TABLE t SET SCHEMA 'b' c", 30, "or near \"c\""),
+    ("CREATE WORKLOAD GROUP a", 17, "or near \"GROUP\""),
+    ("CREATE WORKLOAD CLASS a SET 'b'", 32, "end of input"),
+    ("CREATE WORKLOAD MAPPING m SET 'CLIENT' = '1'", 27, "or near \"SET\""),
+    (
+        "CREATE WORKLOAD MAPPING m WORKLOAD CLASS c SET 'a' = 'b' WITH WILDCARD '%%'",
+        72,
+        "or near \"'%%'\"",
+    ),
+    ("ALTER WORKLOAD CLASS ALL SET 'a' = 'b'", 26, "or near \"SET\""),
+    ("ALTER WORKLOAD MAPPING m NO PARENT", 26, "or near \"NO\""),
+    ("ALTER WORKLOAD CLASS a ADD RULE r WHEN X > 1 THEN THROTTLE 5", 61, "end of input"),
+    ("DROP WORKLOAD CLASS a CASCADE", 23, "or near \"CASCADE\""),
+    ("GRANT USAGE ON WORKLOAD CLASS a TO b WITH GRANT OPTION", 38, "or near \"WITH\""),
+    ("REVOKE USAGE ON WORKLOAD CLASS a TO b", 34, "or near \"TO\""),
+    ("ALTER SYSTEM SET WORKLOAD BRAKE = SOME", 35, "or near \"SOME\""),
+    ("SET 'a b' = 'c'", 5, "or near \"'a b'\""),
+    ("SET SESSION 'a' 'c'", 17, "or near \"'c'\""),
+    ("UNSET a", 7, "or near \"a\""),
+    ("EXPLAIN WORKLOAD FOR SESSION x", 30, "or near \"x\""),
 ];
 
 #[test]
@@ -362,7 +437,7 @@ fn every_production_has_a_text_that_it_reads_and_one_that_it_refuses() {
 fn parts_of_patterns_are_known() {
     for part in PRODUCTIONS.iter().flat_map(|row| row.begins.split(' ')) {
         let is_word = part.split('|').all(|word| word.bytes().all(|b| b.is_ascii_uppercase()));
-        let known = ["…", "(", "<name>", "<names>", "<if-exists>"];
+        let known = ["…", "(", "<name>", "<names>", "<text>", "<if-exists>"];
         assert!(is_word || known.contains(&part), "{part}");
     }
 }

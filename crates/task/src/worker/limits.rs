@@ -1,75 +1,208 @@
-//! Groups that may use only so many workers at once: who runs, and which tasks wait for their turn.
+//! Limits of workers: of a group, and of quotas that several groups share; who runs, and which tasks wait for
+//! their turn.
 //!
-//! Invariants, checked by the model `limited_group_keeps_its_limit`, with a planted bug:
-//! 1. `running` is the number of workers that run a task of the group, and at most `limit`.
-//! 2. A task waits here only while `running` is not 0, or its group is stopped: the worker that ends a step
-//!    makes the oldest waiting task ready again.
+//! A *seat* is the right of one worker to run one step of a task. A step of a limited group takes a seat of the
+//! group and one of each of its quotas, or none: the task waits at the first that has none left.
+//!
+//! Invariants, checked by the models `limited_group_keeps_its_limit` and `groups_share_a_quota`, with a planted
+//! bug:
+//! 1. `taken` is the number of workers that run a task under the limit; it rises only while it is below `limit`.
+//! 2. A task waits for a seat only while all are taken, none is there (a quota of 0), or its group is stopped: whoever gives a seat back, and
+//!    whoever was called for one and does not take it, calls the next task.
 //! 3. Who stops a group says so first and makes its waiting tasks ready then; a task is laid down
 //!    only after a look whether anybody said so, under the same lock.
 
 use super::slot::TaskRef;
 use crate::group_table::{GroupId, GroupTable};
 use crate::planted;
-use halcyon_base::sync::Mutex;
+use halcyon_base::sync::{Arc, Mutex};
 use std::collections::{HashMap, VecDeque};
 
-/// A group's limit.
-struct Limit {
+/// Seats, and the tasks that wait for one.
+struct Seats {
     limit: usize,
-    running: usize,
+    taken: usize,
     waiting: VecDeque<TaskRef>,
 }
 
-/// The limits of a runtime's groups, by group.
+impl Seats {
+    fn new(limit: usize) -> Self {
+        assert!(limit > 0, "a task runs on at least one worker");
+        Seats { limit, taken: 0, waiting: VecDeque::new() }
+    }
+
+    fn is_full(&self) -> bool {
+        self.taken >= self.limit && !planted::is(planted::LIMIT_IGNORED)
+    }
+
+    /// Takes the waiting tasks of a group, or all.
+    fn take_of(&mut self, group: Option<GroupId>, taken: &mut Vec<TaskRef>) {
+        for task in std::mem::take(&mut self.waiting) {
+            match group.is_none_or(|group| group == task.header().group()) {
+                true => taken.push(task),
+                false => self.waiting.push_back(task),
+            }
+        }
+    }
+
+    /// The next task, if there is a seat for it.
+    fn call(&mut self) -> Option<TaskRef> {
+        if self.is_full() { None } else { self.waiting.pop_front() }
+    }
+}
+
+/// A group's seats, and the quotas that it shares with others.
+struct Limited {
+    seats: Seats,
+    quotas: Quotas,
+}
+
+/// The quotas of a group.
+pub(crate) type Quotas = Arc<[QuotaId]>;
+
+/// The number of a quota; none comes twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct QuotaId(u64);
+
 #[derive(Default)]
-pub(crate) struct Limits(Mutex<HashMap<u32, Limit>>);
+struct State {
+    groups: HashMap<u32, Limited>,
+    quotas: HashMap<QuotaId, Seats>,
+    next: u64,
+}
+
+impl State {
+    /// The quotas of a group; none for a group without a limit.
+    fn quotas_of(&self, group: GroupId) -> Quotas {
+        self.groups.get(&group.0).map_or_else(|| Arc::from([]), |limited| limited.quotas.clone())
+    }
+
+    /// The seats of a group, unless it has ended, and those of its quotas.
+    fn each_seats(&mut self, group: GroupId, own: &Quotas, mut each: impl FnMut(&mut Seats)) {
+        let State { groups, quotas, .. } = self;
+        if let Some(limited) = groups.get_mut(&group.0) {
+            each(&mut limited.seats);
+        }
+        for quota in own.iter() {
+            if let Some(seats) = quotas.get_mut(quota) {
+                each(seats);
+            }
+        }
+    }
+
+    /// Calls a task for each of these seats that is free.
+    fn call(&mut self, group: GroupId, own: &Quotas) -> Vec<TaskRef> {
+        let mut called = Vec::new();
+        self.each_seats(group, own, |seats| called.extend(seats.call()));
+        called
+    }
+}
+
+/// The limits of a runtime.
+#[derive(Default)]
+pub(crate) struct Limits(Mutex<State>);
 
 /// The outcome of an attempt to run a task.
 pub(crate) enum Turn {
-    /// The task may run; [`Limits::leave`] follows.
-    Runs(TaskRef),
-    /// The task waits until another one of its group has ended its step.
-    Waits,
+    /// The task may run; [`Limits::leave`] follows, with these quotas.
+    Runs(TaskRef, Quotas),
+    /// The task waits for a seat. The tasks were called for seats that it has not taken.
+    Waits(Vec<TaskRef>),
 }
 
 impl Limits {
-    /// Gives a group a limit. Panics: if it is 0.
-    pub(crate) fn set(&self, group: GroupId, limit: usize) {
-        assert!(limit > 0, "a group runs on at least one worker");
-        let waiting = VecDeque::new();
-        self.0.lock().insert(group.0, Limit { limit, running: 0, waiting });
+    /// Gives a group a limit and quotas. Panics: if the limit is 0.
+    pub(crate) fn set(&self, group: GroupId, limit: usize, quotas: Quotas) {
+        let seats = Seats::new(limit);
+        self.0.lock().groups.insert(group.0, Limited { seats, quotas });
+    }
+
+    /// Puts a group under other quotas; steps that run keep the seats that they have. Returns tasks that may run now.
+    pub(crate) fn change_quotas(&self, group: GroupId, quotas: Quotas) -> Vec<TaskRef> {
+        let mut state = self.0.lock();
+        let Some(limited) = state.groups.get_mut(&group.0) else { return Vec::new() };
+        let before = std::mem::replace(&mut limited.quotas, quotas);
+        // Who waits for a seat of a quota that is left asks again.
+        let mut ready = Vec::new();
+        for quota in before.iter() {
+            if let Some(seats) = state.quotas.get_mut(quota) {
+                seats.take_of(Some(group), &mut ready);
+            }
+        }
+        ready
     }
 
     /// A group's number is given back.
     pub(crate) fn remove(&self, group: GroupId) {
-        self.0.lock().remove(&group.0);
+        self.0.lock().groups.remove(&group.0);
+    }
+
+    /// A new quota of so many workers. Panics: if it is 0.
+    pub(crate) fn add_quota(&self, limit: usize) -> QuotaId {
+        let mut state = self.0.lock();
+        let id = QuotaId(state.next);
+        state.next += 1;
+        state.quotas.insert(id, Seats::new(limit));
+        id
+    }
+
+    /// Changes a quota; steps that run go on. Returns tasks that may run now: none while the quota is 0.
+    pub(crate) fn change_quota(&self, quota: QuotaId, limit: usize) -> Vec<TaskRef> {
+        let mut state = self.0.lock();
+        let Some(seats) = state.quotas.get_mut(&quota) else { return Vec::new() };
+        seats.limit = limit;
+        let free = limit.saturating_sub(seats.taken).min(seats.waiting.len());
+        seats.waiting.drain(..free).collect()
+    }
+
+    /// Takes a quota away; its groups have none from now on. Returns the tasks that wait for it.
+    pub(crate) fn remove_quota(&self, quota: QuotaId) -> Vec<TaskRef> {
+        let removed = self.0.lock().quotas.remove(&quota);
+        removed.map(|seats| seats.waiting.into()).unwrap_or_default()
     }
 
     /// Runs a task, or lays it down.
     pub(crate) fn enter(&self, group: GroupId, task: TaskRef, groups: &GroupTable) -> Turn {
-        let mut limits = self.0.lock();
-        let Some(limit) = limits.get_mut(&group.0) else { return Turn::Runs(task) };
-        let full = limit.running >= limit.limit && !planted::is(planted::LIMIT_IGNORED);
-        if full && !groups.state(group).stopped() {
-            limit.waiting.push_back(task);
-            return Turn::Waits;
+        let mut state = self.0.lock();
+        let quotas = state.quotas_of(group);
+        let mut task = Some(task);
+        if !groups.state(group).stopped() {
+            state.each_seats(group, &quotas, |seats| {
+                if seats.is_full() {
+                    seats.waiting.extend(task.take());
+                }
+            });
         }
-        limit.running += 1;
-        Turn::Runs(task)
+        let Some(task) = task else { return Turn::Waits(state.call(group, &quotas)) };
+        state.each_seats(group, &quotas, |seats| seats.taken += 1);
+        Turn::Runs(task, quotas)
     }
 
-    /// A step of a task of the group has ended: returns a task that waited.
-    pub(crate) fn leave(&self, group: GroupId) -> Option<TaskRef> {
-        let mut limits = self.0.lock();
-        let limit = limits.get_mut(&group.0)?;
-        limit.running -= 1;
-        limit.waiting.pop_front()
+    /// A step of a task of the group has ended: returns the tasks that are next. The group may have ended
+    /// meanwhile, so the quotas are given.
+    pub(crate) fn leave(&self, group: GroupId, quotas: &Quotas) -> Vec<TaskRef> {
+        let mut state = self.0.lock();
+        state.each_seats(group, quotas, |seats| seats.taken -= 1);
+        state.call(group, quotas)
+    }
+
+    /// The quotas of a group, for [`Limits::pass`].
+    pub(crate) fn quotas_of(&self, group: GroupId) -> Quotas {
+        self.0.lock().quotas_of(group)
+    }
+
+    /// A task of the group was dropped, which may have been called for a seat: returns the tasks that are next.
+    pub(crate) fn pass(&self, group: GroupId, quotas: &Quotas) -> Vec<TaskRef> {
+        self.0.lock().call(group, quotas)
     }
 
     /// Takes the waiting tasks of a group that was stopped, or of all groups.
     pub(crate) fn take_waiting(&self, group: Option<GroupId>) -> Vec<TaskRef> {
-        let mut limits = self.0.lock();
-        let wanted = limits.iter_mut().filter(|(id, _)| group.is_none_or(|group| group.0 == **id));
-        wanted.flat_map(|(_, limit)| limit.waiting.drain(..)).collect()
+        let mut state = self.0.lock();
+        let State { groups, quotas, .. } = &mut *state;
+        let own = groups.values_mut().map(|limited| &mut limited.seats);
+        let mut taken = Vec::new();
+        own.chain(quotas.values_mut()).for_each(|seats| seats.take_of(group, &mut taken));
+        taken
     }
 }

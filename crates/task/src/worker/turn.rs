@@ -209,7 +209,10 @@ impl Context {
         let shared = Arc::clone(&self.shared);
         if self.dropping || shared.groups.state(group).stopped() {
             bump(&self.counters().dropped, 1);
+            let quotas = shared.limits.quotas_of(group);
             self.end_task();
+            let next = shared.limits.pass(group, &quotas);
+            self.dispatch_called(next);
             return false;
         }
         // A task that waits may be made ready by any worker: it is counted before.
@@ -219,23 +222,33 @@ impl Context {
         self.counters().spawned.store(self.spawned, Ordering::Release);
         let task = self.running.take().expect("it is to run");
         let task = self.pool.detach(task);
-        let Turn::Runs(task) = shared.limits.enter(group, task, &shared.groups) else {
-            return false;
-        };
-        self.holds_turn = group;
-        self.running = Some(task);
-        true
+        match shared.limits.enter(group, task, &shared.groups) {
+            Turn::Waits(called) => {
+                self.dispatch_called(called);
+                false
+            }
+            Turn::Runs(task, quotas) => {
+                self.holds_turn = Some((group, quotas));
+                self.running = Some(task);
+                true
+            }
+        }
+    }
+
+    /// Queues tasks that were called for seats.
+    fn dispatch_called(&mut self, called: Vec<TaskRef>) {
+        for task in called {
+            let header = *task.header();
+            self.dispatch(task, &header.annotation, header.group());
+        }
     }
 
     /// The step of a limited group's task has ended: the next one may run.
     #[inline(never)]
     fn leave_turn(&mut self) {
-        let group = std::mem::replace(&mut self.holds_turn, GroupId::NONE);
-        if group != GroupId::NONE
-            && let Some(task) = self.shared.limits.leave(group)
-        {
-            let annotation = task.header().annotation;
-            self.dispatch(task, &annotation, group);
+        if let Some((group, quotas)) = self.holds_turn.take() {
+            let next = self.shared.limits.leave(group, &quotas);
+            self.dispatch_called(next);
         }
     }
 
@@ -325,7 +338,7 @@ impl Context {
             GroupId::NONE => *self.shared.incidents.last_panic.lock() = Some(message),
             group => {
                 self.shared.groups.state(group).fail(&message);
-                if self.holds_turn != GroupId::NONE {
+                if self.holds_turn.is_some() {
                     self.shared.free_waiting(Some(group));
                 }
             }

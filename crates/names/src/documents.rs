@@ -5,7 +5,7 @@
 use arrow::datatypes::DataType;
 use datafusion::sql::sqlparser::ast::Expr;
 
-use crate::identifier::fold;
+use halcyon_sql::identifier::fold;
 
 /// Whether values are documents.
 pub fn is_document(ty: &DataType) -> bool {

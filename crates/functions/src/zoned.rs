@@ -6,12 +6,6 @@
 
 use std::sync::Arc;
 
-use crate::coerce::zone::TimeZone;
-use crate::diagnose::external;
-use crate::enums::is_zoned_moment;
-use crate::error::{Result, SqlError, SqlState};
-use crate::types::SqlType;
-use crate::values::{ArrayWriter, shown_type, value_at};
 use arrow::array::Array;
 use arrow::datatypes::DataType;
 use datafusion::common::{Result as DfResult, ScalarValue};
@@ -19,6 +13,12 @@ use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
+use halcyon_sql::coerce::TimeZone;
+use halcyon_sql::diagnose::external;
+use halcyon_sql::enums::is_zoned_moment;
+use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::types::SqlType;
+use halcyon_sql::values::{ArrayWriter, shown_type, value_at};
 use halcyon_store::{Interval, ValueRef};
 use halcyon_value::ValueError;
 use halcyon_value::calendar::shift;

@@ -12,10 +12,10 @@ use datafusion::sql::sqlparser::ast::{
     VisitMut, Visitor, VisitorMut,
 };
 
-use crate::identifier::fold;
-use crate::made::{call, cast, number, quoted};
-use crate::many_rows::FUNCTIONS;
-use crate::parse::parse_own_query;
+use halcyon_sql::identifier::fold;
+use halcyon_sql::made::{call, cast, number, quoted};
+use halcyon_sql::many_rows::FUNCTIONS;
+use halcyon_sql::parse::parse_own_query;
 
 /// The function that gives as a list what `generate_series` gives as rows.
 pub const SERIES: &str = "generate_series\u{1}list";

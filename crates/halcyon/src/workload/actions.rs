@@ -1,0 +1,126 @@
+//! What the steward does to statements and classes: it ticks the gate, moves statements to other classes, and slows
+//! them down.
+
+use std::collections::VecDeque;
+
+use halcyon_plan::engine::DataFusion;
+use halcyon_plan::executions::Execution;
+use halcyon_task::{ClassId as TaskClass, Waits};
+use halcyon_workload::gate::{EVENTS, Observation, Ready};
+use halcyon_workload::{CLASSES, ClassId, Snapshot, Usage};
+use parking_lot::Mutex;
+
+use super::Workload;
+
+/// A rule that has come to a statement.
+#[derive(Clone)]
+pub(crate) struct RuleEvent {
+    pub at_ns: u64,
+    pub session: u32,
+    pub class: ClassId,
+    pub told: String,
+    pub usage: Usage,
+}
+
+/// The last rules that have come to statements.
+#[derive(Default)]
+pub(crate) struct RuleEvents(Mutex<VecDeque<RuleEvent>>);
+
+/// What the tasks of a class had waited, at the last tick.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Waited {
+    count: u64,
+    sum_ns: u64,
+}
+
+/// By class.
+pub(crate) type AllWaited = Mutex<[Waited; CLASSES]>;
+
+impl Waited {
+    fn of(waits: &Waits) -> Self {
+        let sum_ns = waits.buckets().map(|(ns, count)| ns.saturating_mul(count)).sum();
+        Waited { count: waits.count(), sum_ns }
+    }
+
+    /// What came since, if anything did.
+    fn since(self, before: Waited) -> Option<Ready> {
+        let steps = self.count.saturating_sub(before.count);
+        let wait_ns = self.sum_ns.saturating_sub(before.sum_ns).checked_div(steps)?;
+        Some(Ready { wait_ns, steps })
+    }
+}
+
+impl RuleEvents {
+    pub fn all(&self) -> Vec<RuleEvent> {
+        self.0.lock().iter().cloned().collect()
+    }
+}
+
+impl Workload {
+    /// Ticks the gate. Whether the next tick should come soon: somebody waits, or a class has a target.
+    pub fn tick(&self, df: &DataFusion, cpu_percent: f64, memory_percent: f64) -> bool {
+        let snapshot = self.snapshot();
+        let has_targets =
+            snapshot.classes().any(|class| class.limits.targets.iter().any(Option::is_some));
+        let mut observation = Observation::new(cpu_percent, memory_percent);
+        let waits = self.ask_gate(|gate, _| !gate.queue().is_empty());
+        if has_targets || waits {
+            self.observe_waits(df, &mut observation);
+        }
+        self.at_gate(|gate, now| gate.tick(now, &observation));
+        if has_targets {
+            self.keep_targets(df);
+        }
+        has_targets || waits
+    }
+
+    /// How long tasks of each class waited for a worker since the last look.
+    fn observe_waits(&self, df: &DataFusion, observation: &mut Observation) {
+        let Some(runtime) = df.started_runtime() else { return };
+        let counters = runtime.counters();
+        let mut before = self.waited.lock();
+        for (number, (ready, before)) in
+            (0..).zip(observation.ready.iter_mut().zip(before.iter_mut()))
+        {
+            let now = Waited::of(&counters.class(TaskClass(number)).waits);
+            *ready = now.since(*before);
+            *before = now;
+        }
+    }
+
+    /// Notes that a rule has come to a statement.
+    pub fn note_rule(&self, session: u32, class: ClassId, told: String, usage: &Usage) {
+        let mut events = self.rule_events.0.lock();
+        if events.len() == EVENTS {
+            events.pop_front();
+        }
+        let at_ns = self.now_ns();
+        events.push_back(RuleEvent { at_ns, session, class, told, usage: *usage });
+    }
+
+    /// Has the running statement of a session go on with the workers of another class. Its priority stays.
+    pub fn move_to(&self, df: &DataFusion, snapshot: &Snapshot, session: u32, class: ClassId) {
+        let Some(runtime) = df.started_runtime() else { return };
+        let chain = std::iter::successors(Some(class), |class| snapshot.class(*class).parent);
+        let classes: Vec<u8> = chain.map(|class| class.0).collect();
+        let quotas = df.quotas().under(&classes, runtime);
+        of_session(df, session).for_each(|execution| execution.group.under(&quotas));
+    }
+
+    /// Has the running statement of a session go on with a part of its workers, and with one at least.
+    pub fn throttle(&self, df: &DataFusion, session: u32, percent: u8) {
+        let Some(runtime) = df.started_runtime() else { return };
+        for execution in of_session(df, session) {
+            let workers = execution.workers * usize::from(percent) / 100;
+            let quota = runtime.quota(workers.max(1));
+            execution.group.under(std::slice::from_ref(&quota));
+            self.throttles.lock().push((execution, quota));
+        }
+        self.throttles.lock().retain(|(execution, _)| !execution.group.is_done());
+    }
+}
+
+fn of_session(df: &DataFusion, session: u32) -> impl Iterator<Item = Execution> {
+    let under_way = df.executions().under_way().into_iter();
+    under_way.filter(move |execution| execution.session == session)
+}

@@ -1,0 +1,158 @@
+//! Latency targets: the controller that takes workers from lower classes while a class misses its target, on its
+//! clock and with its measurements (research: queue delay and quantiles; the rules are `halcyon_workload::target`).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use halcyon_plan::engine::DataFusion;
+use halcyon_task::{ClassId as TaskClass, Waits};
+use halcyon_workload::target::{Action, Actuator, ClassObservation, Observation, Targets};
+use halcyon_workload::{CLASSES, ClassId, Quantile, Snapshot};
+
+use super::Workload;
+
+/// Time between two steps, ns.
+const STEP_NS: u64 = 1_000_000_000;
+
+/// The controller, with what it saw at its last step.
+pub(crate) struct TargetKeeper {
+    pub targets: Targets,
+    /// By class with a target: what was done last for it, and why.
+    pub last: BTreeMap<ClassId, Action>,
+    stepped_ns: u64,
+    before: Box<[Before]>,
+    /// Workers that capped classes may use; a fraction is a share of the time.
+    caps: BTreeMap<ClassId, Cap>,
+}
+
+/// What was measured of a class at the last step.
+#[derive(Clone, Default)]
+struct Before {
+    busy_ns: u64,
+    waits: Vec<(u64, u64)>,
+}
+
+/// A cap, and the share of a worker that is saved up.
+struct Cap {
+    workers: f64,
+    saved: f64,
+}
+
+impl TargetKeeper {
+    pub fn new(snapshot: Arc<Snapshot>) -> Self {
+        TargetKeeper {
+            targets: Targets::new(snapshot),
+            last: BTreeMap::new(),
+            stepped_ns: 0,
+            before: vec![Before::default(); CLASSES].into(),
+            caps: BTreeMap::new(),
+        }
+    }
+
+    /// Puts other definitions into force.
+    pub fn define(&mut self, df: &DataFusion, snapshot: &Arc<Snapshot>) {
+        let actions = self.targets.reconfigure(Arc::clone(snapshot));
+        self.carry_out(df, actions);
+    }
+
+    fn carry_out(&mut self, df: &DataFusion, actions: Vec<Action>) {
+        for action in actions {
+            match action.actuator {
+                Actuator::Threads(workers) => {
+                    self.caps.entry(action.class).or_insert(Cap { workers, saved: 0.0 }).workers =
+                        workers;
+                }
+                Actuator::Free => {
+                    self.caps.remove(&action.class);
+                    df.quotas().hold(action.class.0, None);
+                }
+                // The gate's own controller admits fewer statements of a class that is late.
+                Actuator::Concurrency(_) => {}
+            }
+            tracing::debug!(class = action.class.0, reason = action.reason, "{:?}", action.actuator);
+            self.last.insert(action.for_class, action);
+        }
+    }
+
+    /// Gives each capped class its workers until the next tick: of 1.3 workers one, and two in three of ten ticks.
+    fn share_out(&mut self, df: &DataFusion) {
+        for (class, cap) in &mut self.caps {
+            let due = cap.workers + cap.saved;
+            let now = due.floor().max(0.0);
+            cap.saved = due - now;
+            df.quotas().hold(class.0, Some(now as usize));
+        }
+    }
+}
+
+impl Workload {
+    /// Makes a step if it is time for one.
+    pub fn keep_targets(&self, df: &DataFusion) {
+        let mut keeper = self.targets.lock();
+        keeper.share_out(df);
+        let now_ns = self.now_ns();
+        let passed_ns = now_ns.saturating_sub(keeper.stepped_ns);
+        if passed_ns < STEP_NS {
+            return;
+        }
+        let observation = self.observe(&mut keeper, df, now_ns, passed_ns);
+        keeper.stepped_ns = now_ns;
+        let actions = keeper.targets.step(&observation);
+        keeper.carry_out(df, actions);
+    }
+
+    fn observe(
+        &self,
+        keeper: &mut TargetKeeper,
+        df: &DataFusion,
+        now_ns: u64,
+        passed_ns: u64,
+    ) -> Observation {
+        let snapshot = self.snapshot();
+        let counters = df.started_runtime().map(|runtime| runtime.counters());
+        let mut observed = Vec::new();
+        for class in snapshot.classes() {
+            let number = usize::from(class.id.0);
+            let tasks = counters.as_ref().map(|counters| counters.class(TaskClass(class.id.0)));
+            let before = &mut keeper.before[number];
+            let busy_ns = tasks.as_ref().map_or(0, |tasks| tasks.busy_ns);
+            let slots = busy_ns.saturating_sub(before.busy_ns) as f64 / passed_ns.max(1) as f64;
+            before.busy_ns = busy_ns;
+            let ready_wait_p99 = tasks.as_ref().and_then(|tasks| before.p99_since(&tasks.waits));
+            let running = self.counts[number].running.load(Ordering::Relaxed);
+            let latencies = self.latencies.of(class.id);
+            let quantile = |of: Quantile| latencies.as_ref()?.quantile(now_ns, of.share());
+            observed.push(ClassObservation {
+                class: class.id,
+                quantiles: Quantile::ALL.map(quantile),
+                ready_wait_p99,
+                running,
+                slots,
+                is_waiting: ready_wait_p99.is_some_and(|wait| wait > Duration::from_millis(1)),
+            });
+        }
+        Observation { now_ns, classes: observed }
+    }
+}
+
+impl Before {
+    /// The 99th percentile, to a factor of two, of the waits since the last step; `None` without waits.
+    fn p99_since(&mut self, waits: &Waits) -> Option<Duration> {
+        let now: Vec<(u64, u64)> = waits.buckets().collect();
+        let before = std::mem::replace(&mut self.waits, now.clone());
+        let earlier = |at: usize| before.get(at).map_or(0, |(_, count)| *count);
+        let since: Vec<(u64, u64)> = (now.iter().enumerate())
+            .map(|(at, (end_ns, count))| (*end_ns, count.saturating_sub(earlier(at))))
+            .collect();
+        let all: u64 = since.iter().map(|(_, count)| count).sum();
+        let wanted = (all as f64 * 0.99).ceil() as u64;
+        let mut seen = 0;
+        let found = since.iter().find(|(_, count)| {
+            seen += count;
+            seen >= wanted.max(1)
+        });
+        found.map(|(end_ns, _)| Duration::from_nanos(*end_ns))
+    }
+}

@@ -1,0 +1,292 @@
+//! Workload classes in force: statements of limited classes wait, are refused, slowed down and ended as their class
+//! says (P4 §2).
+//!
+//! Strategy: each limit is met by statements whose length the test decides (`pg_sleep` beside a table, advisory
+//! locks), and is seen in what the statement answers and in the views. Order comes from the views, never from the clock.
+
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use halcyon::{Database, Session, SqlError, SqlState, Value};
+
+fn run(session: &mut Session, text: &str) {
+    session.batch(text).unwrap_or_else(|error| panic!("{text}: {error:?}"));
+}
+
+fn rows(session: &mut Session, text: &str) -> Vec<String> {
+    let format = session.text_format();
+    let mut rows = session.query(text, &[]).unwrap_or_else(|error| panic!("{text}: {error:?}"));
+    let columns = rows.columns().clone();
+    let mut all = Vec::new();
+    while let Some(row) = rows.next().unwrap_or_else(|error| panic!("{text}: {error:?}")) {
+        let cell = |at: usize| match row.value(at) {
+            value if value.is_null() => "NULL".to_owned(),
+            value => format.text(value, columns[at].ty.expect("a type of SQL")),
+        };
+        all.push((0..row.len()).map(cell).collect::<Vec<_>>().join("|"));
+    }
+    all
+}
+
+fn one(session: &mut Session, text: &str) -> String {
+    let all = rows(session, text);
+    assert_eq!(all.len(), 1, "{text} gives {all:?}");
+    all.into_iter().next().expect("one")
+}
+
+/// Repeats a query until it answers so. Panics after a minute.
+fn until(session: &mut Session, text: &str, wanted: &str) {
+    let began = Instant::now();
+    loop {
+        let found = rows(session, text).join(";");
+        if found == wanted {
+            return;
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "{text} gives {found}, not {wanted}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn refused(session: &mut Session, text: &str) -> SqlError {
+    let done = session.query(text, &[]).and_then(|rows| rows.collect());
+    done.err().unwrap_or_else(|| panic!("{text} is not refused"))
+}
+
+/// A database with a table of numbers, and its first session.
+fn database() -> (Database, Session) {
+    let db = Database::in_memory();
+    let mut session = db.session();
+    run(&mut session, "CREATE TABLE n (i INTEGER PRIMARY KEY); INSERT INTO n SELECT generate_series(1, 1000)");
+    run(&mut session, "CREATE TABLE big AS SELECT g AS i, g % 97 AS k FROM generate_series(1, 200000) AS g");
+    (db, session)
+}
+
+/// A session whose statements are of the class to which the application is mapped.
+fn of(db: &Database, application: &str) -> Session {
+    let mut session = db.session();
+    run(&mut session, &format!("SET application_name = '{application}'"));
+    session
+}
+
+const QUEUE: &str = "SELECT workload_class_name, statement_string FROM halcyon.m_admission_control_queues";
+const HOLD: &str = "SELECT pg_advisory_lock(1), count(*) FROM big";
+
+/// Runs a statement of an application on a thread of its own, and gives what becomes of it.
+fn start(db: &Database, application: &str, text: &'static str) -> mpsc::Receiver<Result<usize, SqlError>> {
+    let mut session = of(db, application);
+    let (told, done) = mpsc::channel();
+    std::thread::spawn(move || {
+        let answer = session.query(text, &[]).and_then(|rows| rows.collect());
+        let _ = told.send(answer.map(|rows| rows.len()));
+    });
+    done
+}
+
+#[test]
+fn as_many_statements_run_as_a_class_lets_in() {
+    let (db, mut admin) = database();
+    run(&mut admin, "CREATE WORKLOAD CLASS batch SET 'CONCURRENCY LIMIT' = '1', 'QUEUE LIMIT' = '1'");
+    run(&mut admin, "CREATE WORKLOAD MAPPING m WORKLOAD CLASS batch SET 'APPLICATION NAME' = 'etl%' WITH WILDCARD");
+    run(&mut admin, "SELECT pg_advisory_lock(1)");
+    let first = start(&db, "etl-1", HOLD);
+    let class = "SELECT current_running, current_queue_size, admit_count, enqueue_count, reject_count
+                 FROM halcyon.m_admission_control_statistics WHERE workload_class_name = 'batch'";
+    until(&mut admin, class, "1|0|1|0|0");
+    let second = start(&db, "etl-2", "SELECT count(*) FROM n WHERE i <= 7");
+    until(&mut admin, QUEUE, "batch|SELECT count(*) FROM n WHERE i <= 7");
+    let error = refused(&mut of(&db, "etl-3"), "SELECT i FROM n WHERE i = 3");
+    assert_eq!(error.state().as_str(), "53W01", "{error:?}");
+    assert!(error.message().contains("batch"), "{error:?}");
+    // Others do not notice.
+    assert_eq!(one(&mut of(&db, "web"), "SELECT i FROM n WHERE i = 3"), "3");
+    // What concerns the session alone is never held up.
+    run(&mut of(&db, "etl-4"), "BEGIN; SET LOCAL work_mem = '4MB'; COMMIT");
+    run(&mut admin, "SELECT pg_advisory_unlock(1)");
+    assert_eq!(first.recv().expect("told").expect("runs"), 1);
+    assert_eq!(second.recv().expect("told").expect("runs"), 1);
+    until(&mut admin, class, "0|0|2|1|1");
+    let events = "SELECT string_agg(event_type, ' ') FROM halcyon.m_admission_control_events
+                  WHERE workload_class_name = 'batch'";
+    assert_eq!(one(&mut admin, events), "ENQUEUE REJECT DEQUEUE");
+}
+
+#[test]
+fn a_wait_ends_by_cancel_by_its_timeout_and_by_the_statements() {
+    let (db, mut admin) = database();
+    run(&mut admin, "CREATE WORKLOAD CLASS batch SET 'CONCURRENCY LIMIT' = '1', 'QUEUE TIMEOUT' = '200ms'");
+    run(&mut admin, "CREATE WORKLOAD MAPPING m WORKLOAD CLASS batch SET 'APPLICATION NAME' = 'etl'");
+    run(&mut admin, "SELECT pg_advisory_lock(1)");
+    let held = start(&db, "etl", HOLD);
+    until(&mut admin, "SELECT current_running FROM halcyon.m_admission_control_statistics WHERE workload_class_name = 'batch'", "1");
+    assert_eq!(refused(&mut of(&db, "etl"), "SELECT count(*) FROM n").state().as_str(), "53W02");
+    run(&mut admin, "ALTER WORKLOAD CLASS batch SET 'QUEUE TIMEOUT' = '600s'");
+    let mut hurried = of(&db, "etl");
+    run(&mut hurried, "SET statement_timeout = 50");
+    let error = refused(&mut hurried, "SELECT count(*) FROM n");
+    assert_eq!(error.state(), SqlState::QUERY_CANCELED);
+    assert!(error.message().contains("statement timeout"), "{error:?}");
+    let waiting = start(&db, "etl", "SELECT sum(i) FROM n");
+    until(&mut admin, QUEUE, "batch|SELECT sum(i) FROM n");
+    let cancel = "SELECT pg_cancel_backend(connection_id) FROM halcyon.m_admission_control_queues";
+    assert_eq!(one(&mut admin, cancel), "t");
+    let error = waiting.recv().expect("told").expect_err("cancelled");
+    assert_eq!(error.state(), SqlState::QUERY_CANCELED);
+    until(&mut admin, QUEUE, "");
+    // A class that is changed lets in at once who waits.
+    let waiting = start(&db, "etl", "SELECT min(i) FROM n");
+    until(&mut admin, QUEUE, "batch|SELECT min(i) FROM n");
+    run(&mut admin, "ALTER WORKLOAD CLASS batch SET 'CONCURRENCY LIMIT' = '2'");
+    assert_eq!(waiting.recv().expect("told").expect("runs"), 1);
+    run(&mut admin, "SELECT pg_advisory_unlock(1)");
+    held.recv().expect("told").expect("runs");
+}
+
+#[test]
+fn a_transaction_with_locks_is_never_held_up() {
+    let (db, mut admin) = database();
+    run(&mut admin, "CREATE WORKLOAD CLASS batch SET 'CONCURRENCY LIMIT' = '1'");
+    run(&mut admin, "CREATE WORKLOAD MAPPING m WORKLOAD CLASS batch SET 'APPLICATION NAME' = 'etl'");
+    let mut writer = of(&db, "etl");
+    run(&mut writer, "BEGIN; UPDATE n SET i = -1 WHERE i = 1");
+    // This one is inside, and waits for the writer's lock.
+    let inside = start(&db, "etl", "UPDATE n SET i = -2 WHERE i = 2 RETURNING i");
+    until(&mut admin, "SELECT current_running FROM halcyon.m_admission_control_statistics WHERE workload_class_name = 'batch'", "1");
+    run(&mut writer, "UPDATE n SET i = -3 WHERE i = 3; COMMIT");
+    assert_eq!(inside.recv().expect("told").expect("runs"), 1);
+    assert_eq!(one(&mut admin, "SELECT count(*) FROM n WHERE i < 0"), "3");
+}
+
+#[test]
+fn every_grant_is_given_back() {
+    let (db, mut admin) = database();
+    run(&mut admin, "CREATE WORKLOAD CLASS batch SET 'CONCURRENCY LIMIT' = '1', 'QUEUE TIMEOUT' = '10s'");
+    run(&mut admin, "CREATE WORKLOAD MAPPING m WORKLOAD CLASS batch SET 'APPLICATION NAME' = 'etl'");
+    let mut session = of(&db, "etl");
+    let running = "SELECT current_running FROM halcyon.m_admission_control_statistics WHERE workload_class_name = 'batch'";
+    for text in ["SELECT 1 / (i - i) FROM big", "SELECT i FROM n WHERE i = 5", "INSERT INTO n VALUES (1)", "SELECT k, count(*) FROM big GROUP BY k"] {
+        let _ = session.query(text, &[]).and_then(|rows| rows.collect());
+        assert_eq!(one(&mut admin, running), "0", "after {text}");
+    }
+    // Rows that nobody reads to their end.
+    let mut partly = session.query("SELECT i FROM big", &[]).expect("runs");
+    partly.next().expect("a row");
+    assert_eq!(one(&mut admin, running), "1");
+    drop(partly);
+    assert_eq!(one(&mut admin, running), "0");
+    // A cursor keeps its place until it is closed.
+    run(&mut session, "BEGIN; DECLARE c CURSOR FOR SELECT i FROM big; FETCH 3 FROM c; CLOSE c; COMMIT");
+    run(&mut session, "PREPARE p AS SELECT count(*) FROM big; EXECUTE p; EXPLAIN ANALYZE SELECT count(*) FROM big");
+    assert_eq!(one(&mut admin, running), "0");
+}
+
+#[test]
+fn limits_of_a_class_hold_for_its_statements() {
+    let (db, mut admin) = database();
+    run(&mut admin, "CREATE WORKLOAD CLASS small SET 'STATEMENT TIMEOUT' = '100ms', 'STATEMENT THREAD LIMIT' = '1',
+                     'STATEMENT MEMORY LIMIT' = '40MB', 'PRIORITY' = '2'");
+    run(&mut admin, "CREATE WORKLOAD MAPPING m WORKLOAD CLASS small SET 'APPLICATION NAME' = 'small'");
+    let mut session = of(&db, "small");
+    let error = refused(&mut session, "SELECT pg_sleep(10), count(*) FROM big");
+    assert_eq!(error.state(), SqlState::QUERY_CANCELED, "{error:?}");
+    // The stricter of the two holds.
+    run(&mut session, "SET statement_timeout = '1h'");
+    assert_eq!(refused(&mut session, "SELECT pg_sleep(10), count(*) FROM big").state(), SqlState::QUERY_CANCELED);
+    run(&mut admin, "ALTER WORKLOAD CLASS small UNSET 'STATEMENT TIMEOUT'");
+    let own = format!(
+        "SELECT property, value, origin FROM halcyon.m_workload_effective WHERE connection_id = {}
+         AND property IN ('PRIORITY', 'STATEMENT THREAD LIMIT', 'STATEMENT TIMEOUT') ORDER BY property",
+        session.id()
+    );
+    assert_eq!(one(&mut session, "SELECT count(*) FROM big"), "200000");
+    let shown = rows(&mut admin, &own);
+    assert_eq!(shown, ["PRIORITY|2|small", "STATEMENT THREAD LIMIT|1|small", "STATEMENT TIMEOUT|NULL|NULL"]);
+    let explained = rows(&mut session, "EXPLAIN WORKLOAD");
+    assert!(explained.iter().any(|line| line.contains("mapping \"m\"")), "{explained:?}");
+    let busy = "SELECT busy_ms > 0, statement_count > 0 FROM halcyon.m_workload_class_statistics
+                WHERE workload_class_name = 'small'";
+    assert_eq!(one(&mut admin, busy), "t|t");
+}
+
+#[test]
+fn rules_come_to_statements_that_run() {
+    let (db, mut admin) = database();
+    run(&mut admin, "CREATE WORKLOAD CLASS ruled");
+    run(&mut admin, "ALTER WORKLOAD CLASS ruled ADD RULE look WHEN STATEMENT ELAPSED TIME > 100ms THEN CANCEL DRY RUN");
+    run(&mut admin, "ALTER WORKLOAD CLASS ruled ADD RULE stop WHEN STATEMENT ELAPSED TIME > 300ms THEN CANCEL");
+    run(&mut admin, "CREATE WORKLOAD MAPPING m WORKLOAD CLASS ruled SET 'APPLICATION NAME' = 'ruled'");
+    let mut session = of(&db, "ruled");
+    let began = Instant::now();
+    let error = refused(&mut session, "SELECT pg_sleep(30), count(*) FROM big");
+    assert!(began.elapsed() > Duration::from_millis(300));
+    assert_eq!(error.state(), SqlState::QUERY_CANCELED);
+    assert!(format!("{error:?}").contains("rule \\\"stop\\\" of workload class \\\"ruled\\\""), "{error:?}");
+    let events = rows(&mut admin, "SELECT event_type, event_reason FROM halcyon.m_admission_control_events");
+    assert!(events[0].contains("rule \"look\"") && events[0].contains("(dry run)"), "{events:?}");
+    assert!(events[1].contains("rule \"stop\""), "{events:?}");
+    assert_eq!(one(&mut session, "SELECT i FROM n WHERE i = 9"), "9", "the next statement is another one");
+    // Processor time: a join that multiplies rows.
+    run(&mut admin, "ALTER WORKLOAD CLASS ruled DROP RULE look; ALTER WORKLOAD CLASS ruled DROP RULE stop");
+    run(&mut admin, "ALTER WORKLOAD CLASS ruled ADD RULE cpu WHEN STATEMENT CPU TIME > 200ms THEN CANCEL");
+    let error = refused(&mut session, "SELECT count(*) FROM big a, big b WHERE a.i * b.i % 7 = 3");
+    assert_eq!(error.state(), SqlState::QUERY_CANCELED, "{error:?}");
+}
+
+#[test]
+fn mappings_hints_and_rights_decide_the_class() {
+    let (db, mut admin) = database();
+    run(&mut admin, "CREATE WORKLOAD CLASS web SET 'PRIORITY' = '8'; CREATE WORKLOAD CLASS slow SET 'PRIORITY' = '1', 'STATEMENT THREAD LIMIT' = '1'");
+    run(&mut admin, "CREATE WORKLOAD MAPPING a WORKLOAD CLASS web SET 'APPLICATION NAME' = 'shop'");
+    run(&mut admin, "CREATE WORKLOAD MAPPING b WORKLOAD CLASS slow SET 'USER NAME' = 'clerk'");
+    run(&mut admin, "CREATE ROLE clerk LOGIN; CREATE ROLE guest LOGIN; GRANT SELECT ON n TO clerk, guest");
+    let class_of = |session: &mut Session| {
+        run(session, "SELECT i FROM n WHERE i = 1");
+        one(session, "SELECT DISTINCT workload_class_name FROM halcyon.m_workload_effective WHERE connection_id = pg_backend_pid()")
+    };
+    let mut guest = db.session_as("guest").expect("may log in");
+    assert_eq!(class_of(&mut guest), "_DEFAULT");
+    // A name that anybody can give leads no higher without USAGE.
+    run(&mut guest, "SET application_name = 'shop'");
+    assert_eq!(class_of(&mut guest), "_DEFAULT");
+    run(&mut admin, "GRANT USAGE ON WORKLOAD CLASS web TO guest");
+    assert_eq!(class_of(&mut guest), "web");
+    run(&mut admin, "REVOKE USAGE ON WORKLOAD CLASS web FROM guest");
+    assert_eq!(class_of(&mut guest), "_DEFAULT");
+    assert_eq!(class_of(&mut db.session_as("clerk").expect("may log in")), "slow");
+    // A hint restricts.
+    let mut session = of(&db, "shop");
+    assert_eq!(class_of(&mut session), "web");
+    assert_eq!(one(&mut session, "SELECT i FROM n WHERE i = 4 WITH HINT(WORKLOAD_CLASS(\"slow\"))"), "4");
+    let limit = format!("SELECT workload_class_name, value FROM halcyon.m_workload_effective WHERE connection_id = {} AND property = 'STATEMENT THREAD LIMIT'", session.id());
+    assert_eq!(one(&mut admin, &limit), "slow|1");
+    assert_eq!(class_of(&mut session), "web", "for one statement");
+    run(&mut session, "SELECT i FROM n WHERE i = 4 WITH HINT(WORKLOAD_CLASS(\"none\"))");
+    assert!(session.take_notices().iter().any(|notice| notice.message().contains("none")));
+    // HANA's variables of the session.
+    run(&mut admin, "CREATE WORKLOAD MAPPING c WORKLOAD CLASS slow SET 'CLIENT' = '800'");
+    run(&mut session, "RESET application_name; SET 'CLIENT' = '800'");
+    assert_eq!(class_of(&mut session), "slow");
+    run(&mut admin, "ALTER WORKLOAD MAPPING c DISABLE");
+    assert_eq!(class_of(&mut session), "_DEFAULT");
+    let unused: &[Value] = &[];
+    assert!(session.query("SELECT $1::int", unused).is_err());
+}
+
+#[test]
+fn workers_of_a_class_are_bounded_whatever_number_of_statements_it_has() {
+    let (db, mut admin) = database();
+    run(&mut admin, "CREATE WORKLOAD CLASS batch SET 'TOTAL STATEMENT THREAD LIMIT' = '1'");
+    run(&mut admin, "CREATE WORKLOAD MAPPING m WORKLOAD CLASS batch SET 'APPLICATION NAME' = 'etl'");
+    let text = "SELECT count(*) FROM big a, big b WHERE a.k = b.k AND a.i < 3000";
+    let done: Vec<_> = (0..3).map(|_| start(&db, "etl", text)).collect();
+    let most = "SELECT coalesce(sum(running), 0) FROM halcyon.tasks";
+    let mut seen = 0;
+    let began = Instant::now();
+    while done.iter().any(|done| done.try_recv().is_err()) && began.elapsed() < Duration::from_secs(20) {
+        let running: i64 = one(&mut admin, most).parse().expect("a number");
+        assert!(running <= 1, "{running} workers run statements of the class");
+        seen = seen.max(running);
+    }
+    assert_eq!(seen, 1, "the class runs");
+    let limit = "SELECT thread_limit FROM halcyon.m_workload_class_statistics WHERE workload_class_name = 'batch'";
+    assert_eq!(one(&mut admin, limit), "1");
+}
