@@ -29,11 +29,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::point::positive;
 use crate::programs::Program;
-use crate::report::Reporter;
+use crate::report::{Arm, Reporter};
 use crate::{Result, measure, postgres};
 
 use classes::ClassArm;
@@ -185,9 +185,13 @@ impl Options {
         self.step() / 5
     }
 
-    /// Parameters that all arms of a piece of work report.
-    fn params(&self, work: &str, arm: &str) -> Value {
-        json!({ "work": work, "arm": arm, "seconds": self.seconds, "web_rows": self.web_rows, "seed": self.seed })
+    /// An arm of the report: parameters of all pieces of work, and some more, an object.
+    fn arm(&self, engine: Engine, work: &str, arm: &str, more: &[Value]) -> Arm {
+        let own = json!({ "work": work, "arm": arm, "seconds": self.seconds, "seed": self.seed });
+        let all = [&own].into_iter().chain(more).filter_map(Value::as_object);
+        let params: Map<String, Value> =
+            all.flatten().map(|(name, value)| (name.clone(), value.clone())).collect();
+        Arm::new("workload", engine.name(), Value::Object(params))
     }
 }
 

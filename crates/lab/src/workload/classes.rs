@@ -74,11 +74,9 @@ pub fn target(ms: f64) -> String {
     format!("ALTER WORKLOAD CLASS \"web\" SET 'LATENCY TARGET P99' = '{us}us'")
 }
 
-/// The definitions of *overload*: one class, with a target in ms or without.
-pub fn overload(target_ms: Option<f64>) -> Vec<String> {
-    let mut all = vec![class("web", "'PRIORITY' = '5'"), mapping("web", "web", "web%")];
-    all.extend(target_ms.map(target));
-    all
+/// The definitions of *overload*: one class, without a target yet.
+pub fn overload() -> Vec<String> {
+    vec![class("web", "'PRIORITY' = '5'"), mapping("web", "web", "web%")]
 }
 
 /// The number of classes and mappings of *tax*.

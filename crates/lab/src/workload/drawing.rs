@@ -5,15 +5,18 @@ use std::fmt::Write as _;
 
 use crate::tpcc::chart::{COLOURS, escaped, grouped, ticks};
 
+/// Response times in ms by the number of statements beside web.
+pub type Points = Vec<(u32, f64)>;
+
 /// The steps of an arm: statements beside web, and web's response time in ms.
 #[derive(Debug, Clone)]
 pub struct Curve {
     /// Text of the legend.
     pub name: String,
     /// Mean response times.
-    pub mean_ms: Vec<(u32, f64)>,
+    pub mean_ms: Points,
     /// 99th percentiles.
-    pub p99_ms: Vec<(u32, f64)>,
+    pub p99_ms: Points,
 }
 
 const PANEL: f64 = 420.0;
@@ -38,15 +41,12 @@ pub fn svg(curves: &[Curve]) -> String {
         high: all().map(|point| point.1).fold(1.0, f64::max) * 1.3,
         most: f64::from(all().map(|point| point.0).max().unwrap_or(0).max(1)),
     };
-    let panels: [(_, _, fn(&Curve) -> &Vec<(u32, f64)>); 2] = [
-        (0.0, "(a) mean", |curve| &curve.mean_ms),
-        (PANEL, "(b) 99th percentile", |curve| &curve.p99_ms),
-    ];
-    for (left, title, of) in panels {
-        scale.axes(&mut text, left, title);
-        for (at, curve) in curves.iter().enumerate() {
-            scale.line(&mut text, left, COLOURS[at % COLOURS.len()], of(curve));
-        }
+    scale.axes(&mut text, 0.0, "(a) mean");
+    scale.axes(&mut text, PANEL, "(b) 99th percentile");
+    for (at, curve) in curves.iter().enumerate() {
+        let colour = COLOURS[at % COLOURS.len()];
+        scale.line(&mut text, 0.0, colour, &curve.mean_ms);
+        scale.line(&mut text, PANEL, colour, &curve.p99_ms);
     }
     for (at, curve) in curves.iter().enumerate() {
         let (y, colour) = (HEIGHT + 20.0 * at as f64, COLOURS[at % COLOURS.len()]);

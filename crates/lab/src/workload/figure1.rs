@@ -13,7 +13,7 @@ use super::open_loop::{self, Outcome, Phase, Sent, Terms, schedule, sleep_until,
 use super::statements::{self, Sizes, WebClient};
 use super::statistics::{mean, quantile};
 use super::{Engine, Options, drawing, ms};
-use crate::programs::Program;
+use crate::programs::{self, Program};
 use crate::report::{Arm, Reporter};
 use crate::{Failure, Result};
 
@@ -44,6 +44,8 @@ struct Step {
     server_busy: f64,
     /// The share of all processors' time in which any process ran.
     machine_busy: f64,
+    /// The same without the server and the clients: what others did meanwhile.
+    others_busy: f64,
 }
 
 impl Step {
@@ -53,6 +55,7 @@ impl Step {
         let both = |own: f64, next_own: f64| (own * self.seconds + next_own * next.seconds) / whole;
         self.server_busy = both(self.server_busy, next.server_busy);
         self.machine_busy = both(self.machine_busy, next.machine_busy);
+        self.others_busy = both(self.others_busy, next.others_busy);
         self.seconds = whole;
         self.web_ms.extend(next.web_ms);
         self.sent_after_ms.extend(next.sent_after_ms);
@@ -201,16 +204,11 @@ impl Ramp {
 
     /// An arm of the report with the ramp's parameters and some more.
     fn arm(&self, options: &Options, more: serde_json::Value) -> Arm {
-        let mut params = options.params("figure1", &self.arm);
-        let all = params.as_object_mut().expect("parameters are an object");
         let own = json!({
-            "rate": options.rate, "per_step": options.per_step, "rows": options.rows,
-            "etl_rows": options.etl_rows, "web_connections": options.connections,
+            "rate": options.rate, "per_step": options.per_step, "web_rows": options.web_rows,
+            "rows": options.rows, "etl_rows": options.etl_rows, "connections": options.connections,
         });
-        for values in [own, more] {
-            all.extend(values.as_object().expect("it was made as one").clone());
-        }
-        Arm::new("workload", self.engine.name(), params)
+        options.arm(self.engine, "figure1", &self.arm, &[own, more])
     }
 }
 
@@ -235,6 +233,7 @@ impl Step {
         arm.figure("background_rejected", self.counts.rejected);
         arm.rounded("server_busy", self.server_busy);
         arm.rounded("machine_busy", self.machine_busy);
+        arm.rounded("others_busy", self.others_busy);
     }
 }
 
@@ -243,6 +242,7 @@ struct Reading {
     at: Instant,
     counts: Counts,
     processor: Duration,
+    clients: Duration,
     machine: Machine,
 }
 
@@ -338,6 +338,7 @@ impl<'a> Load<'a> {
             at: Instant::now(),
             counts: self.background.counts()?,
             processor: self.program.processor_time(),
+            clients: programs::own_processor_time(),
             machine: Machine::read(),
         })
     }
@@ -349,7 +350,11 @@ impl Reading {
         let seconds = (self.at - before.at).as_secs_f64();
         let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
         let processor = self.processor.saturating_sub(before.processor);
+        let share = |time: Duration| time.as_secs_f64() / (seconds * processors);
+        let (server, clients) =
+            (share(processor), share(self.clients.saturating_sub(before.clients)));
         let all = self.machine.all - before.machine.all;
+        let machine = (self.machine.busy - before.machine.busy) as f64 / all.max(1) as f64;
         Step {
             connections,
             seconds,
@@ -358,8 +363,9 @@ impl Reading {
                 etl: self.counts.etl - before.counts.etl,
                 rejected: self.counts.rejected - before.counts.rejected,
             },
-            server_busy: processor.as_secs_f64() / (seconds * processors),
-            machine_busy: (self.machine.busy - before.machine.busy) as f64 / all.max(1) as f64,
+            server_busy: server,
+            machine_busy: machine,
+            others_busy: (machine - server - clients).max(0.0),
             ..Step::default()
         }
     }

@@ -105,7 +105,7 @@ pub struct Terms {
 
 /// A moment at which the threads of a load that is begun now will be there.
 pub fn soon() -> Instant {
-    Instant::now() + Duration::from_millis(200)
+    Instant::now() + Duration::from_millis(if cfg!(test) { 200 } else { 1_000 })
 }
 
 /// Sends the statements of a schedule, each by the next free one of `clients`, and returns all of them in the
@@ -164,7 +164,7 @@ pub fn sleep_until(moment: Instant) {
 
 /// Puts the calling thread before others of the machine, where that is allowed: clients stand for other machines,
 /// so their own waiting for a processor is no latency of the server.
-fn ahead_of_others() {
+pub fn ahead_of_others() {
     let Ok(own) = std::fs::read_link("/proc/thread-self") else { return };
     let Some(number) = own.file_name().and_then(|name| name.to_str()) else { return };
     let mut command = std::process::Command::new("renice");

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use halcyon_base::rng::Rng;
 use serde_json::json;
 
-use super::open_loop::{self, Outcome, Phase, Sent, Terms, schedule, soon};
+use super::open_loop::{self, Outcome, Phase, Sent, Terms, ahead_of_others, schedule, soon};
 use super::statements::{self, WebClient};
 use super::statistics::quantile;
 use super::{Engine, Options, classes};
@@ -42,21 +42,19 @@ pub fn run(options: &Options, engines: &[Engine], reporter: &mut Reporter) -> Re
             continue;
         }
         reporter.progress(format_args!("overload: {} {name}", engine.name()));
-        let params = |load: &str| {
-            let mut params = options.params("overload", name);
-            let own = json!({
-                "target_ms": options.target_ms, "connections": options.overload_connections, "load": load,
+        let arm = |load: &str| {
+            let more = json!({
+                "web_rows": options.web_rows, "target_ms": options.target_ms,
+                "connections": options.overload_connections, "load": load,
             });
-            let all = params.as_object_mut().expect("parameters are an object");
-            all.extend(own.as_object().expect("it was made as one").clone());
-            params
+            options.arm(engine, "overload", name, &[more])
         };
         match overload(engine, target, options) {
             Ok((capacity, phases, back)) => {
                 for (number, phase) in phases.iter().enumerate() {
                     let after = if number + 1 == LOADS.len() { " after 2" } else { "" };
                     let load = format!("{}{after}", phase.load);
-                    let mut arm = Arm::new("workload", engine.name(), params(&load));
+                    let mut arm = arm(&load);
                     arm.rounded("capacity_per_s", capacity);
                     phase.report(capacity, &mut arm);
                     if number + 1 == LOADS.len() {
@@ -66,7 +64,7 @@ pub fn run(options: &Options, engines: &[Engine], reporter: &mut Reporter) -> Re
                 }
             }
             Err(failure) => {
-                let mut arm = Arm::new("workload", engine.name(), params("all"));
+                let mut arm = arm("all");
                 arm.check = failure.to_string();
                 reporter.arm(arm);
             }
@@ -86,12 +84,14 @@ fn overload(
     let sizes = statements::Sizes { large: 1, etl: 0, writers: 0, ..options.sizes() };
     statements::load(&program, sizes)?;
     if engine == Engine::Halcyon {
-        classes::define(&program, &classes::overload(target_ms))?;
+        classes::define(&program, &classes::overload())?;
     }
     let clients = (0..options.overload_connections).map(|_| WebClient::new(&program, sizes));
     let mut clients = clients.collect::<Result<Vec<_>>>()?;
     capacity(&mut clients, options.step() / 2)?;
     let capacity = capacity(&mut clients, options.step())?;
+    let target: Vec<_> = target_ms.map(classes::target).into_iter().collect();
+    classes::define(&program, &target)?;
     let time = options.step();
     let phases = LOADS.map(|load| Phase { rate: load * capacity, time });
     let due = schedule(options.arrivals, &phases, &mut Rng::new(options.seed));
@@ -118,6 +118,7 @@ fn capacity(clients: &mut [WebClient], time: Duration) -> Result<f64> {
     let counts = std::thread::scope(|scope| {
         let threads = clients.map(|client| {
             scope.spawn(move || {
+                ahead_of_others();
                 let mut count = 0;
                 while start.elapsed() < time {
                     match client.run(count)? {

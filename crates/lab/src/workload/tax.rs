@@ -8,10 +8,10 @@ use halcyon::{Database, RowSet, Session, Statement, ValueRef, params};
 use halcyon_base::rng::Rng;
 use serde_json::json;
 
-use super::{Options, classes};
+use super::{Engine, Options, classes};
 use crate::measure::{self, Rounds};
 use crate::programs::Program;
-use crate::report::{Arm, Reporter};
+use crate::report::Reporter;
 use crate::wire::{Client, Work, load};
 use crate::{Failure, Result};
 
@@ -20,8 +20,8 @@ const ROWS: u32 = 100_000;
 /// Arms in the order in which they take turns.
 const ARMS: [&str; 3] = ["none", "classes", "again"];
 
-/// One kind of work: how often a client runs it per second with the classes of each arm.
-type Rates = [Rounds; ARMS.len()];
+/// Runs per second of each arm in each round.
+type Rates = Vec<[f64; ARMS.len()]>;
 
 /// Runs every kind of work for every number of clients.
 pub fn run(options: &Options, reporter: &mut Reporter) -> Result<()> {
@@ -115,15 +115,16 @@ fn rounds<C: Send>(
     run: impl Fn(&mut C, &mut Rng) -> Result<()> + Sync,
 ) -> Result<Rates> {
     let time = measure::seconds(options.seconds / f64::from(options.rounds));
-    let mut rates = Rates::default();
+    let mut rates = Rates::new();
     for round in 0..=options.rounds {
+        let mut of_round = [0.0; ARMS.len()];
         for place in 0..ARMS.len() {
             let turn = (place + round as usize) % ARMS.len();
             let seed = options.seed ^ u64::from(round) << 32;
-            let rate = together(&mut arms[turn], seed, time, &run)?;
-            if round > 0 {
-                rates[turn].push(rate);
-            }
+            of_round[turn] = together(&mut arms[turn], seed, time, &run)?;
+        }
+        if round > 0 {
+            rates.push(of_round);
         }
     }
     Ok(rates)
@@ -156,7 +157,13 @@ fn together<C: Send>(
     })
 }
 
-/// Prints the rates of all arms, and by what factor they differ in the middle of the rounds.
+fn collected(values: impl Iterator<Item = f64>) -> Rounds {
+    let mut rounds = Rounds::default();
+    values.for_each(|value| rounds.push(value));
+    rounds
+}
+
+/// Prints the rates of all arms, and the median of the factors by which they differ within a round.
 fn report(
     name: &str,
     clients: u32,
@@ -164,24 +171,27 @@ fn report(
     options: &Options,
     reporter: &mut Reporter,
 ) {
-    let mut params = options.params("tax", name);
     let (classes, mappings) = classes::TAX;
-    let own = json!({
+    let more = json!({
         "clients": clients, "rounds": options.rounds, "classes": classes, "mappings": mappings,
     });
-    let all = params.as_object_mut().expect("parameters are an object");
-    all.extend(own.as_object().expect("it was made as one").clone());
-    let mut arm = Arm::new("workload", "halcyon", params);
+    let mut arm = options.arm(Engine::Halcyon, "tax", name, &[more]);
     match rates {
         Ok(rates) => {
-            for (name, rate) in ARMS.iter().zip(&rates) {
+            for (at, name) in ARMS.iter().enumerate() {
+                let rate = collected(rates.iter().map(|round| round[at]));
                 arm.figure(&format!("{name}_per_s"), rate.median().round());
                 arm.rounded(&format!("{name}_spread"), rate.spread());
             }
-            let [none, with_classes, again] = rates.each_ref().map(Rounds::median);
-            // Both without classes: what these two differ by is chance.
-            arm.rounded("classes_of_none", with_classes / ((none + again) / 2.0));
-            arm.rounded("again_of_none", again / none);
+            // Two arms have no classes: what these differ by is chance.
+            let taxed = rates.iter().map(|[none, classes, again]| 2.0 * classes / (none + again));
+            let untaxed = rates.iter().map(|[none, _, again]| again / none);
+            for (name, ratio) in
+                [("classes_of_none", collected(taxed)), ("again_of_none", collected(untaxed))]
+            {
+                arm.rounded(name, ratio.median());
+                arm.rounded(&format!("{name}_spread"), ratio.spread());
+            }
         }
         Err(failure) => arm.check = failure.to_string(),
     }

@@ -80,6 +80,8 @@ fn summarize(ramp: &Ramp, arm: &mut Arm) {
     arm.figure("web_rejected", rejected.sum::<usize>());
     let busy: Vec<_> = loaded.iter().map(|step| step.machine_busy).collect();
     arm.rounded("machine_busy", median(&busy).unwrap_or_default());
+    let others = ramp.steps.iter().map(|step| step.others_busy).fold(0.0, f64::max);
+    arm.rounded("others_busy_worst", others);
     if let (Some(last), None) = (loaded.last(), &ramp.failure) {
         background(ramp, last, arm);
     }
