@@ -13,13 +13,8 @@
 
 pub mod coschedule;
 pub mod durability;
-mod measure;
-mod peers;
 pub mod plan;
 pub mod point;
-mod postgres;
-mod programs;
-mod report;
 pub mod snapshot;
 pub mod tasks;
 pub mod tpcc;
@@ -33,7 +28,8 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 
-pub use report::{Arm, Reporter};
+pub use halcyon_gauge::{Arm, Reporter};
+use halcyon_gauge::{chart, measure, open_loop, peers, postgres, programs, responses, statistics};
 
 /// An experiment that cannot go on: which arm, and why.
 pub type Result<T, E = Failure> = std::result::Result<T, E>;
@@ -70,6 +66,21 @@ impl From<halcyon::SqlError> for Failure {
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
         Failure::Io(error.to_string())
+    }
+}
+
+impl From<halcyon_gauge::Failure> for Failure {
+    fn from(failure: halcyon_gauge::Failure) -> Self {
+        match failure {
+            halcyon_gauge::Failure::Engine(what) => Failure::Engine(what),
+            halcyon_gauge::Failure::Io(what) => Failure::Io(what),
+        }
+    }
+}
+
+impl From<tokio_postgres::Error> for Failure {
+    fn from(error: tokio_postgres::Error) -> Self {
+        halcyon_gauge::Failure::from(error).into()
     }
 }
 

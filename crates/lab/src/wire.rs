@@ -36,8 +36,7 @@ use serde_json::json;
 use crate::measure::{self, Rounds};
 use crate::point::positive;
 use crate::programs::Program;
-use crate::report::{Arm, Reporter};
-use crate::{Failure, Result, postgres};
+use crate::{Arm, Failure, Reporter, Result, postgres};
 
 pub(crate) use client::{Client, load};
 

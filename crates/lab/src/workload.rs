@@ -17,12 +17,9 @@
 
 mod background;
 mod classes;
-mod drawing;
 mod figure1;
-mod open_loop;
 mod overload;
 mod statements;
-mod statistics;
 mod tax;
 
 use std::path::PathBuf;
@@ -33,11 +30,10 @@ use serde_json::{Map, Value, json};
 
 use crate::point::positive;
 use crate::programs::Program;
-use crate::report::{Arm, Reporter};
-use crate::{Result, measure, postgres};
+use crate::{Arm, Reporter, Result, measure, postgres};
 
+use crate::open_loop::Arrivals;
 use classes::ClassArm;
-use open_loop::Arrivals;
 use statements::Sizes;
 
 /// Options of `halcyon lab workload`.
@@ -150,8 +146,8 @@ impl Engine {
     /// Starts a server of the engine.
     fn start(self, options: &Options) -> Result<Program> {
         match self {
-            Engine::Halcyon => Program::halcyon(options.binary.as_deref()),
-            Engine::Postgres => Program::postgres(),
+            Engine::Halcyon => Ok(Program::halcyon(options.binary.as_deref())?),
+            Engine::Postgres => Ok(Program::postgres()?),
         }
     }
 }

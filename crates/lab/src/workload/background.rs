@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio_postgres::{Client, Config, NoTls};
 
-use super::open_loop::Outcome;
 use super::statements::{Sizes, Writer, report};
+use crate::open_loop::Outcome;
 use crate::programs::Program;
 use crate::{Failure, Result};
 

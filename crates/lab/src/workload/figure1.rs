@@ -9,13 +9,12 @@ use serde_json::json;
 
 use super::background::{Background, Counts};
 use super::classes::{self, ClassArm};
-use super::open_loop::{self, Outcome, Phase, Sent, Terms, schedule, sleep_until, soon};
 use super::statements::{self, Sizes, WebClient};
-use super::statistics::{mean, quantile};
-use super::{Engine, Options, drawing, ms};
+use super::{Engine, Options, ms};
+use crate::open_loop::{self, Outcome, Phase, Sent, Terms, schedule, sleep_until, soon};
 use crate::programs::{self, Program};
-use crate::report::{Arm, Reporter};
-use crate::{Failure, Result};
+use crate::statistics::{mean, quantile};
+use crate::{Arm, Failure, Reporter, Result, responses};
 
 /// What is promised in the arm with a target: the 99th percentile of an idle machine times this.
 const TARGET_OF_IDLE: f64 = 1.5;
@@ -106,20 +105,20 @@ pub fn run(options: &Options, engines: &[Engine], reporter: &mut Reporter) -> Re
     }
     summary::report(&ramps, options, reporter);
     if let Some(path) = &options.svg {
-        std::fs::write(path, drawing::svg(&curves(&ramps)))?;
+        std::fs::write(path, responses::svg(&curves(&ramps)))?;
     }
     Ok(())
 }
 
 /// What the figure shows of the ramps; an arm that runs once more is left out.
-fn curves(ramps: &[Ramp]) -> Vec<drawing::Curve> {
+fn curves(ramps: &[Ramp]) -> Vec<responses::Curve> {
     let shown = ramps.iter().filter(|ramp| ramp.arm != ClassArm::Again.name());
     let curve = |ramp: &Ramp| {
         let of = |figure: fn(&[f64]) -> Option<f64>| {
             let steps = ramp.steps.iter();
             steps.filter_map(|step| Some((2 * step.connections, figure(&step.web_ms)?))).collect()
         };
-        drawing::Curve {
+        responses::Curve {
             name: ramp.title(),
             mean_ms: of(mean),
             p99_ms: of(|all| quantile(all, 0.99)),
@@ -218,9 +217,8 @@ impl Step {
         arm.figure("etl", self.connections);
         if let Some(web_mean) = mean(&self.web_ms) {
             arm.rounded("web_mean_ms", web_mean);
-            for (name, q) in [("p50", 0.5), ("p99", 0.99), ("max", 1.0)] {
-                let value = quantile(&self.web_ms, q).unwrap_or_default();
-                arm.rounded(&format!("web_{name}_ms"), value);
+            for (name, q) in [("web_p50_ms", 0.5), ("web_p99_ms", 0.99), ("web_max_ms", 1.0)] {
+                arm.rounded(name, quantile(&self.web_ms, q).unwrap_or_default());
             }
             arm.figure("web_statements", self.web_ms.len());
             arm.figure("web_rejected", self.rejected);

@@ -6,12 +6,11 @@ use std::time::{Duration, Instant};
 use halcyon_base::rng::Rng;
 use serde_json::json;
 
-use super::open_loop::{self, Outcome, Phase, Sent, Terms, ahead_of_others, schedule, soon};
 use super::statements::{self, WebClient};
-use super::statistics::quantile;
 use super::{Engine, Options, classes};
-use crate::report::{Arm, Reporter};
-use crate::{Failure, Result};
+use crate::open_loop::{self, Outcome, Phase, Sent, Terms, ahead_of_others, schedule, soon};
+use crate::statistics::quantile;
+use crate::{Arm, Failure, Reporter, Result};
 
 /// Rates of the phases, as multiples of the capacity. The last is the first once more, right after the overload.
 const LOADS: [f64; 5] = [0.5, 0.9, 1.2, 2.0, 0.5];

@@ -9,7 +9,7 @@ use tokio::runtime::Runtime;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client as Connection, SimpleQueryMessage, Statement};
 
-use super::open_loop::Outcome;
+use crate::open_loop::Outcome;
 use crate::programs::Program;
 use crate::{Failure, Result};
 

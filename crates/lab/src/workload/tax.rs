@@ -9,9 +9,9 @@ use halcyon_base::rng::Rng;
 use serde_json::json;
 
 use super::{Engine, Options, classes};
+use crate::Reporter;
 use crate::measure::{self, Rounds};
 use crate::programs::Program;
-use crate::report::Reporter;
 use crate::wire::{Client, Work, load};
 use crate::{Failure, Result};
 

@@ -3,11 +3,11 @@
 use serde_json::json;
 
 use super::{Ramp, Step, TARGET_OF_IDLE};
-use crate::report::{Arm, Reporter};
+use crate::open_loop::{Outcome, Sent};
+use crate::statistics::{mean, median, quantile, theil_sen};
 use crate::workload::Options;
 use crate::workload::classes::ClassArm;
-use crate::workload::open_loop::{Outcome, Sent};
-use crate::workload::statistics::{mean, median, quantile, theil_sen};
+use crate::{Arm, Reporter};
 
 /// How many times the idle machine's mean the control arm's must come to, at the least.
 const POWER: f64 = 5.0;

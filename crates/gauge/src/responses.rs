@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use crate::tpcc::chart::{COLOURS, escaped, grouped, ticks};
+use crate::chart::{COLOURS, escaped, grouped, ticks};
 
 /// Response times in ms by the number of statements beside web.
 pub type Points = Vec<(u32, f64)>;

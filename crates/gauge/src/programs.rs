@@ -22,7 +22,7 @@ const POSTGRES: [&str; 6] = [
 ];
 
 /// A server that listens on TCP.
-pub(crate) struct Program {
+pub struct Program {
     address: SocketAddr,
     server: Server,
 }
@@ -138,7 +138,7 @@ impl Program {
 }
 
 /// Processor time of this process, to a hundredth of a second.
-pub(crate) fn own_processor_time() -> Duration {
+pub fn own_processor_time() -> Duration {
     let own = Stat::read(Path::new("/proc/self/stat"));
     Duration::from_millis(10 * own.map_or(0, |stat| stat.ticks))
 }

@@ -12,8 +12,6 @@ use std::time::{Duration, Instant};
 use clap::ValueEnum;
 use halcyon_base::rng::Rng;
 
-use crate::Result;
-
 /// The distribution of the moments at which statements are due.
 #[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrivals {
@@ -111,12 +109,13 @@ pub fn soon() -> Instant {
 /// Sends the statements of a schedule, each by the next free one of `clients`, and returns all of them in the
 /// order of the schedule. A client is a function that sends one statement and waits for its answer; its argument
 /// is the statement's number. Every client has a thread. The first failure ends the load.
-pub fn run<C>(schedule: &[Duration], terms: Terms, clients: &mut [C]) -> Result<Vec<Sent>>
+pub fn run<C, E>(schedule: &[Duration], terms: Terms, clients: &mut [C]) -> Result<Vec<Sent>, E>
 where
-    C: FnMut(usize) -> Result<Outcome> + Send,
+    C: FnMut(usize) -> Result<Outcome, E> + Send,
+    E: Send,
 {
     let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let parts: Vec<Result<Vec<(usize, Sent)>>> = std::thread::scope(|scope| {
+    let parts: Vec<Result<Vec<(usize, Sent)>, E>> = std::thread::scope(|scope| {
         let (next, failed) = (&next, &failed);
         let threads = clients.iter_mut().map(|client| {
             scope.spawn(move || {
@@ -143,7 +142,11 @@ where
 }
 
 /// Waits until a statement is due, and sends it unless that is too late.
-fn one(due: Duration, terms: Terms, send: impl FnOnce() -> Result<Outcome>) -> Result<Sent> {
+fn one<E>(
+    due: Duration,
+    terms: Terms,
+    send: impl FnOnce() -> Result<Outcome, E>,
+) -> Result<Sent, E> {
     sleep_until(terms.start + due);
     let sent = terms.start.elapsed();
     let never = |outcome, at| Ok(Sent { due, sent: at, ended: at, outcome });
@@ -211,7 +214,7 @@ mod tests {
         let due: Vec<Duration> = (1..=10).map(|number| 5 * number * MS).collect();
         let mut clients = [|_| {
             std::thread::sleep(20 * MS);
-            Ok(Outcome::Answered)
+            Ok::<_, Failure>(Outcome::Answered)
         }];
         let sent = run(&due, terms(Duration::from_secs(9), None), &mut clients).expect("no error");
         assert_eq!(sent.iter().map(|sent| sent.due).collect::<Vec<_>>(), due);
@@ -225,7 +228,7 @@ mod tests {
         let due = [MS, 2 * MS, 3 * MS];
         let client = |_| {
             std::thread::sleep(300 * MS);
-            Ok(Outcome::Answered)
+            Ok::<_, Failure>(Outcome::Answered)
         };
         let mut clients = [client; 3];
         let sent = run(&due, terms(Duration::from_secs(9), None), &mut clients).expect("no error");
@@ -238,7 +241,7 @@ mod tests {
         let fates = |terms| {
             let mut clients = [|number| {
                 std::thread::sleep(100 * MS);
-                Ok(if number == 0 { Outcome::Rejected } else { Outcome::Answered })
+                Ok::<_, Failure>(if number == 0 { Outcome::Rejected } else { Outcome::Answered })
             }];
             let sent = run(&due, terms, &mut clients).expect("no error");
             let count = |fate| sent.iter().filter(|sent| sent.outcome == fate).count();
