@@ -81,7 +81,7 @@ impl Catalog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{PUBLIC, Privilege, SUPERUSER};
+    use crate::{PUBLIC, Privilege, Role, SUPERUSER};
 
     fn grant(catalog: &mut Catalog, class: &str, grantee: &str) {
         let grant = Grant {
@@ -99,10 +99,11 @@ mod tests {
         let definitions = Arc::make_mut(&mut catalog.workload);
         definitions.create_class("web", None, &[]).expect("a class");
         definitions.create_class("all", None, &[]).expect("a class");
-        let mut member = (*catalog.roles[SUPERUSER]).clone();
-        (member.superuser, member.name, member.member_of) =
-            (false, "ann".into(), vec!["shop".into()]);
-        catalog.roles.insert("ann".into(), Arc::new(member));
+        let mut role = Role { superuser: false, ..(*catalog.roles[SUPERUSER]).clone() };
+        role.name = "shop".into();
+        catalog.roles.insert("shop".into(), Arc::new(role.clone()));
+        (role.name, role.member_of) = ("ann".into(), vec!["shop".into()]);
+        catalog.roles.insert("ann".into(), Arc::new(role));
         grant(&mut catalog, "web", "shop");
         grant(&mut catalog, "all", PUBLIC);
         let may = |role, class| catalog.may_use_workload_class(role, class);

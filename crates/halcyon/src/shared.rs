@@ -139,7 +139,7 @@ impl Shared {
     fn define_classes(&self) {
         let machine = machine_of(&self.options, Some(&self.memory));
         let snapshot = self.workload.define(&self.catalog.load().workload, &machine);
-        self.workload.targets.lock().define(&self.datafusion, &snapshot);
+        self.workload.define_targets(&self.datafusion, &snapshot);
         // A controller takes workers from statements that run.
         let has_targets = |class: &Class| class.limits.targets.iter().any(Option::is_some);
         let all = snapshot.classes().any(has_targets).then_some(machine.threads);

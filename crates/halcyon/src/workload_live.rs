@@ -35,17 +35,13 @@ pub(crate) fn effective(shared: &Shared) -> Vec<EffectiveRow> {
     let mut rows = Vec::new();
     for entry in sessions.values() {
         let Some(shown) = entry.class() else { continue };
-        let value = |key: Key| match (key, shown.limits.auto_class) {
-            (Key::AutoClass, Some(class)) => Some(name_of(&snapshot, class)),
-            (key, _) => shown.limits.text(key),
-        };
         rows.extend(Key::ALL.into_iter().map(|key| EffectiveRow {
             session: entry.id,
             class: name_of(&snapshot, shown.class),
             mapping: shown.resolution.mapping.as_ref().map(ToString::to_string),
             reason: shown.resolution.why.to_string(),
             property: key.name().to_owned(),
-            value: value(key),
+            value: snapshot.text(&shown.limits, key),
             origin: shown.limits.origin(key).map(str::to_owned),
         }));
     }

@@ -19,6 +19,8 @@ use halcyon::{
 #[path = "../../txn/tests/crashes/disk.rs"]
 #[expect(dead_code, reason = "crashes and flipped bits are for the tests of txn")]
 mod disk;
+#[path = "system_views/class_state.rs"]
+mod class_state;
 #[path = "system_views/workload.rs"]
 mod workload;
 
@@ -59,6 +61,110 @@ const SITUATIONS: &[Situation] = &[
     ("log", &["error"], a_disk_that_fails),
     ("settings", &["name", "value", "default_value", "unit", "type"], settings_that_differ),
     ("settings", &["scope", "description"], kinds_of_settings),
+    (
+        "m_workload_effective",
+        &[
+            "connection_id",
+            "user_name",
+            "workload_class_name",
+            "workload_mapping_name",
+            "reason",
+            "property",
+            "value",
+            "origin",
+        ],
+        class_state::limits_in_force,
+    ),
+    (
+        "m_admission_control_statistics",
+        &[
+            "workload_class_name",
+            "admit_count",
+            "reject_count",
+            "enqueue_count",
+            "dequeue_count",
+            "current_queue_size",
+            "current_running",
+            "last_wait_ms",
+            "avg_wait_ms",
+            "max_wait_ms",
+            "min_wait_ms",
+            "sum_wait_ms",
+        ],
+        class_state::counts_of_the_gate,
+    ),
+    (
+        "m_admission_control_statistics",
+        &["timeout_count", "cancel_count"],
+        class_state::waits_that_end_otherwise,
+    ),
+    (
+        "m_admission_control_queues",
+        &[
+            "connection_id",
+            "workload_class_name",
+            "user_name",
+            "enqueue_time",
+            "queue_timeout_time",
+            "statement_string",
+        ],
+        class_state::the_queue,
+    ),
+    (
+        "m_admission_control_events",
+        &[
+            "event_time",
+            "event_type",
+            "event_reason",
+            "workload_class_name",
+            "connection_id",
+            "wait_ms",
+        ],
+        class_state::decisions,
+    ),
+    (
+        "m_workload_class_statistics",
+        &[
+            "workload_class_name",
+            "running_statements",
+            "statement_count",
+            "error_count",
+            "busy_ms",
+            "ready_wait_p99_ms",
+            "used_memory",
+            "thread_limit",
+        ],
+        class_state::what_classes_take,
+    ),
+    (
+        "m_workload_class_latency",
+        &[
+            "workload_class_name",
+            "statement_count",
+            "window_s",
+            "p50_ms",
+            "p95_ms",
+            "p99_ms",
+            "p999_ms",
+            "target",
+            "attainment",
+        ],
+        class_state::how_long_statements_take,
+    ),
+    (
+        "m_workload_controller",
+        &[
+            "workload_class_name",
+            "quantile",
+            "target_ms",
+            "measured_ms",
+            "state",
+            "last_action",
+            "reason",
+            "threads_given_up",
+        ],
+        class_state::a_target_that_is_missed,
+    ),
     (
         "workload_classes",
         &[
@@ -213,7 +319,9 @@ macro_rules! views {
     };
 }
 
-views! { sessions statements locks workers tasks transactions memory memory_accounts views log settings workload_classes workload_mappings }
+views! { sessions statements locks workers tasks transactions memory memory_accounts views log settings workload_classes workload_mappings
+    m_workload_effective m_admission_control_statistics m_admission_control_queues m_admission_control_events
+    m_workload_class_statistics m_workload_class_latency m_workload_controller }
 
 #[test]
 fn every_column_is_seen() {

@@ -11,8 +11,8 @@ use super::Context;
 use super::view::{Name, system_views};
 
 system_views! {
-    /// One row per workload class, the built-in ones among them. Limits are the class's own, as
-    /// `m_workload_effective` has what is in force for a session; NULL where none is set.
+    /// One row per workload class, the built-in ones among them. Limits of memory and threads are the class's own as
+    /// they were written, everything else is what is in force; NULL is no limit.
     workload_classes: WorkloadClass from workload_classes {
         /// Name of the class.
         workload_class_name: Name,
@@ -80,7 +80,7 @@ system_views! {
         is_enabled: bool,
     }
 
-    /// One row per workload mapping. Of a session's properties those count that are not NULL.
+    /// One row per workload mapping. It holds for sessions that have all the values which are not NULL.
     workload_mappings: WorkloadMapping from workload_mappings {
         /// Name of the mapping.
         workload_mapping_name: Name,

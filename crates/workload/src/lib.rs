@@ -50,5 +50,5 @@ pub use limits::{Band, CLASSES, ClassId, Limits, Machine, Quantile, band, weight
 pub use mapping::{Choice, Context, Resolution};
 pub use problem::{Problem, ProblemKind};
 pub use rules::{Action, Condition, Measure, Rule, RuleDefinition, Usage, act};
-pub use snapshot::{Class, Shares, Snapshot};
+pub use snapshot::{AUTO_CLASS_FROM, Class, Shares, Snapshot};
 pub use value::CacheClass;

@@ -207,7 +207,7 @@ impl Limits {
     }
 
     /// The value in force as text, with its unit; `None` where nothing is limited.
-    pub fn text(&self, key: Key) -> Option<String> {
+    pub(crate) fn text(&self, key: Key) -> Option<String> {
         let time = |time: Option<Duration>| time.map(|time| format!("{time:?}"));
         let bytes = |bytes: Option<u64>| bytes.map(|bytes| format!("{bytes}B"));
         let count = |count: Option<u32>| count.map(|count| count.to_string());

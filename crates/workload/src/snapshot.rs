@@ -8,6 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::definition::{BUILT_IN, Brake, ClassDefinition, Definitions};
 use crate::key::{Key, Value};
@@ -15,6 +16,9 @@ use crate::limits::{Band, CLASSES, ClassId, FLOOR_DEFAULT, Limits, Machine, band
 use crate::mapping::{self, Context, Mapping, Resolution};
 use crate::problem::{Problem, ProblemKind};
 use crate::rules::Rule;
+
+/// Estimated processor time from which a statement is long: AUTO CLASS sends it elsewhere.
+pub const AUTO_CLASS_FROM: Duration = Duration::from_millis(100);
 
 /// A workload class in force.
 #[derive(Clone, Debug, PartialEq)]
@@ -164,6 +168,21 @@ impl Snapshot {
     /// The limits of a statement of class `base` with a hint that names `hint`: of each the more restrictive.
     pub fn restrict(&self, base: ClassId, hint: ClassId) -> Limits {
         self.class(base).limits.restricted(&self.class(hint).limits)
+    }
+
+    /// The class in which a statement runs that is estimated to take so much processor time: that of AUTO CLASS, if the
+    /// statement's class has one and the estimate is [`AUTO_CLASS_FROM`] or more.
+    pub fn automatic(&self, class: ClassId, estimated: Duration) -> ClassId {
+        let auto = self.class(class).limits.auto_class;
+        auto.filter(|_| estimated >= AUTO_CLASS_FROM).unwrap_or(class)
+    }
+
+    /// A value in force as text, with its unit; `None` where nothing is limited.
+    pub fn text(&self, limits: &Limits, key: Key) -> Option<String> {
+        match key {
+            Key::AutoClass => limits.auto_class.map(|class| self.class(class).name.clone()),
+            _ => limits.text(key),
+        }
     }
 
     /// Weights of the classes, and floors of the bands: the sum of the floors that their classes ask for.
@@ -426,7 +445,7 @@ fn set_number(limits: &mut Limits, key: Key, number: u32) {
     }
 }
 
-fn set_time(limits: &mut Limits, key: Key, time: std::time::Duration) {
+fn set_time(limits: &mut Limits, key: Key, time: Duration) {
     let limit = (!time.is_zero()).then_some(time);
     match key {
         Key::StatementTimeout => limits.statement_timeout = limit,

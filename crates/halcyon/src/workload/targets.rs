@@ -51,13 +51,10 @@ impl TargetKeeper {
         }
     }
 
-    /// Puts other definitions into force.
-    pub fn define(&mut self, df: &DataFusion, snapshot: &Arc<Snapshot>) {
-        let actions = self.targets.reconfigure(Arc::clone(snapshot));
-        self.carry_out(df, actions);
-    }
-
-    fn carry_out(&mut self, df: &DataFusion, actions: Vec<Action>) {
+    /// Carries out what concerns workers. Returns the limits of statements that the gate is to keep.
+    #[must_use]
+    fn carry_out(&mut self, df: &DataFusion, actions: Vec<Action>) -> Vec<(ClassId, Option<u32>)> {
+        let mut restrained = Vec::new();
         for action in actions {
             match action.actuator {
                 Actuator::Threads(workers) => {
@@ -68,12 +65,12 @@ impl TargetKeeper {
                     self.caps.remove(&action.class);
                     df.quotas().hold(action.class.0, None);
                 }
-                // The gate's own controller admits fewer statements of a class that is late.
-                Actuator::Concurrency(_) => {}
+                Actuator::Concurrency(most) => restrained.push((action.class, most)),
             }
             tracing::debug!(class = action.class.0, reason = action.reason, "{:?}", action.actuator);
             self.last.insert(action.for_class, action);
         }
+        restrained
     }
 
     /// Gives each capped class its workers until the next tick: of 1.3 workers one, and two in three of ten ticks.
@@ -88,6 +85,21 @@ impl TargetKeeper {
 }
 
 impl Workload {
+    /// Has the controller keep the targets of other definitions.
+    pub fn define_targets(&self, df: &DataFusion, snapshot: &Arc<Snapshot>) {
+        let mut keeper = self.targets.lock();
+        let actions = keeper.targets.reconfigure(Arc::clone(snapshot));
+        let restrained = keeper.carry_out(df, actions);
+        drop(keeper);
+        self.restrain(restrained);
+    }
+
+    fn restrain(&self, classes: Vec<(ClassId, Option<u32>)>) {
+        for (class, most) in classes {
+            self.at_gate(|gate, now| gate.restrain(now, class, most));
+        }
+    }
+
     /// Makes a step if it is time for one.
     pub fn keep_targets(&self, df: &DataFusion) {
         let mut keeper = self.targets.lock();
@@ -100,7 +112,9 @@ impl Workload {
         let observation = self.observe(&mut keeper, df, now_ns, passed_ns);
         keeper.stepped_ns = now_ns;
         let actions = keeper.targets.step(&observation);
-        keeper.carry_out(df, actions);
+        let restrained = keeper.carry_out(df, actions);
+        drop(keeper);
+        self.restrain(restrained);
     }
 
     fn observe(

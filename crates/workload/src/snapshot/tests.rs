@@ -1,7 +1,5 @@
 //! Tests of what definitions mean.
 
-use std::time::Duration;
-
 use halcyon_base::rng::Rng;
 
 use super::*;
@@ -218,6 +216,83 @@ fn rules_are_in_the_class() {
     let snapshot = snapshot(&definitions, None);
     assert!(!snapshot.is_plain());
     assert_eq!(snapshot.by_name("B").unwrap().rules.len(), 1);
+}
+
+#[test]
+fn statements_that_are_estimated_to_be_long_go_elsewhere() {
+    let plain = Snapshot::builtin(&MACHINE);
+    let class = |ms: u64| plain.automatic(ClassId::DEFAULT, Duration::from_millis(ms));
+    assert_eq!((class(99), class(100)), (ClassId::DEFAULT, ClassId::DEFAULT_BATCH));
+    assert_eq!(
+        plain.automatic(ClassId::DEFAULT_BATCH, Duration::from_secs(9)),
+        ClassId::DEFAULT_BATCH
+    );
+    let limits = &plain.class(ClassId::DEFAULT).limits;
+    assert_eq!(plain.text(limits, Key::AutoClass).as_deref(), Some("_DEFAULT_BATCH"));
+    assert_eq!(plain.text(limits, Key::StatementTimeout), None);
+}
+
+/// Random changes: what is accepted always means something, and what is refused changes nothing.
+#[test]
+fn definitions_that_were_accepted_always_have_a_meaning() {
+    let mut rng = Rng::new(23);
+    let mut definitions = Definitions::default();
+    let mut last = Snapshot::builtin(&MACHINE);
+    let mut accepted = 0;
+    for _ in 0..3_000 {
+        let before = definitions.clone();
+        match random_change(&mut rng, &mut definitions) {
+            Ok(()) => accepted += 1,
+            Err(problem) => {
+                assert_eq!(definitions, before, "{problem}");
+                assert!(!problem.message.is_empty());
+            }
+        }
+        let next = snapshot(&definitions, Some(&last));
+        for class in next.classes() {
+            let kept = last.by_name(&class.name).is_none_or(|before| before.id == class.id);
+            assert!(kept, "{} has another id", class.name);
+        }
+        last = next;
+    }
+    assert!(accepted > 1_000, "{accepted}");
+}
+
+fn random_change(rng: &mut Rng, definitions: &mut Definitions) -> Result<(), Problem> {
+    let names = ["A", "B", "C", "D", "E", "_DEFAULT", "_ADMIN"];
+    let mut name = || names[rng.below(7) as usize];
+    let (class, other) = (name(), name());
+    let settings = [
+        ("PRIORITY", "7"),
+        ("TOTAL STATEMENT THREAD LIMIT", "3"),
+        ("TOTAL STATEMENT THREAD LIMIT", "50%"),
+        ("TOTAL STATEMENT MEMORY LIMIT", "2GB"),
+        ("AUTO CLASS", other),
+        ("FLOOR", "30%"),
+        ("LATENCY TARGET P99", "5ms"),
+        ("LATENCY TARGET P50", "7ms"),
+    ];
+    let setting = pairs(&[settings[rng.below(8) as usize]]);
+    let parent = (rng.below(3) > 0).then_some(other);
+    let rule = RuleDefinition {
+        name: "r".to_owned(),
+        condition: "STATEMENT ROWS > 5".to_owned(),
+        action: format!("SWITCH TO {other}"),
+        dry_run: false,
+    };
+    let client = pairs(&[("CLIENT", "7")]);
+    match rng.below(12) {
+        0 | 1 => definitions.create_class(class, parent, &setting),
+        2 | 3 => definitions.alter_class(class, ClassChange::Set(&setting)),
+        4 => definitions.alter_class(class, ClassChange::Unset(&[setting[0].0.clone()])),
+        5 => definitions.alter_class(class, ClassChange::Parent(parent)),
+        6 => definitions.alter_class(class, ClassChange::Enable(rng.below(2) > 0)),
+        7 => definitions.alter_class(class, ClassChange::AddRule(rule)),
+        8 => definitions.alter_class(class, ClassChange::DropRule("r")),
+        9 => definitions.create_mapping(other, class, &client, None),
+        10 => definitions.drop_mapping(other),
+        _ => definitions.drop_class(class),
+    }
 }
 
 #[test]

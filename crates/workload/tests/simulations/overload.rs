@@ -41,16 +41,19 @@ const TARGET: [(&str, &str); 1] = [("LATENCY TARGET P99", "100ms")];
 #[test]
 fn twice_the_capacity_costs_no_goodput() {
     for (cores, mix) in [(2, &WEB[..]), (4, &WEB), (16, &WEB), (4, &MIXED), (16, &MIXED)] {
-        for seed in 1..=3 {
-            let sim = overloaded(cores, mix, 2.0, &TARGET, seed);
-            let good = goodput(&sim, cores, mix);
-            assert!(good >= 0.95, "{cores} cores, {mix:?}, seed {seed}: {good:.3} of capacity");
-            let latencies = sim.latencies(0, 5 * S, 20 * S);
-            let p99 = quantile(&latencies, 0.99);
+        // What arrives in 15 seconds needs 2.6 % more or less processor time from seed to seed (mixed, four cores).
+        let seeds = 1..=4_u8;
+        let mut goods = Vec::new();
+        for seed in seeds {
+            let sim = overloaded(cores, mix, 2.0, &TARGET, u64::from(seed));
+            goods.push(goodput(&sim, cores, mix));
+            let p99 = quantile(&sim.latencies(0, 5 * S, 20 * S), 0.99);
             // One in twenty of the mixed statements needs 40 ms alone.
-            let bound = if mix.len() == 1 { SLO_MS } else { 1.6 * SLO_MS };
+            let bound = if mix.len() == 1 { SLO_MS } else { 1.3 * SLO_MS };
             assert!(p99 <= bound, "{cores} cores, {mix:?}, seed {seed}: p99 {p99:.1} ms");
         }
+        let mean = goods.iter().sum::<f64>() / goods.len() as f64;
+        assert!(mean >= 0.95, "{cores} cores, {mix:?}: {goods:.3?} of capacity");
     }
 }
 
