@@ -25,6 +25,8 @@ const RIGHT: f64 = 400.0;
 const TOP: f64 = 50.0;
 const BOTTOM: f64 = 330.0;
 const HEIGHT: f64 = 400.0;
+/// Labels that fit below a panel.
+const LABELS_MAX: usize = 13;
 
 /// The curves of all arms. An empty drawing has axes and nothing else.
 pub fn svg(curves: &[Curve]) -> String {
@@ -36,10 +38,14 @@ pub fn svg(curves: &[Curve]) -> String {
         2.0 * PANEL
     );
     let all = || curves.iter().flat_map(|curve| curve.mean_ms.iter().chain(&curve.p99_ms));
+    let mut steps: Vec<u32> = all().map(|point| point.0).collect();
+    steps.sort_unstable();
+    steps.dedup();
     let scale = Scale {
         low: all().map(|point| point.1).fold(f64::INFINITY, f64::min).clamp(1e-3, 1.0e3) / 1.3,
         high: all().map(|point| point.1).fold(1.0, f64::max) * 1.3,
-        most: f64::from(all().map(|point| point.0).max().unwrap_or(0).max(1)),
+        most: f64::from(steps.last().copied().unwrap_or(0).max(1)),
+        steps,
     };
     scale.axes(&mut text, 0.0, "(a) mean");
     scale.axes(&mut text, PANEL, "(b) 99th percentile");
@@ -71,6 +77,8 @@ struct Scale {
     low: f64,
     high: f64,
     most: f64,
+    /// Numbers of statements beside web that were measured, ascending.
+    steps: Vec<u32>,
 }
 
 impl Scale {
@@ -113,13 +121,13 @@ impl Scale {
                 ),
             );
         }
-        for part in 0..=4 {
-            let beside = self.most * f64::from(part) / 4.0;
+        let dense = self.steps.len().div_ceil(LABELS_MAX).max(1);
+        for beside in self.steps.iter().step_by(dense) {
             put(
                 text,
                 format_args!(
-                    "<text x=\"{:.1}\" y=\"350\" text-anchor=\"middle\">{beside:.0}</text>",
-                    left + self.x(beside)
+                    "<text x=\"{:.1}\" y=\"350\" text-anchor=\"middle\">{beside}</text>",
+                    left + self.x(f64::from(*beside))
                 ),
             );
         }
@@ -162,8 +170,9 @@ mod tests {
         let text = svg(&[curve("classes", 8.5), curve("a < b", 700.0)]);
         assert_eq!(text.matches("<circle").count(), 8);
         assert_eq!(text.matches("<polyline").count(), 4);
+        assert_eq!(text.matches(">10</text>").count(), 4, "a time and a step in each panel");
         assert!(text.contains("a &lt; b") && text.contains(">classes<"));
-        let scale = Scale { low: 1.0, high: 100.0, most: 10.0 };
+        let scale = Scale { low: 1.0, high: 100.0, most: 10.0, steps: vec![0, 10] };
         assert_eq!((scale.y(1.0), scale.y(100.0)), (BOTTOM, TOP));
         assert_eq!(scale.y(10.0), (BOTTOM + TOP) / 2.0);
         assert_eq!(svg(&[]).matches("<circle").count(), 0);
