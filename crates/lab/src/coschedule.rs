@@ -35,8 +35,7 @@ use serde_json::json;
 
 use crate::measure::Rounds;
 use crate::point::positive;
-use crate::report::{Arm, Reporter};
-use crate::{Failure, Result};
+use crate::{Arm, Failure, Reporter, Result};
 
 /// Options of `halcyon lab coschedule`.
 #[derive(Args, Debug, Clone)]

@@ -24,9 +24,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use clap::Args;
 
+use crate::Reporter;
 use crate::Result;
 use crate::point::positive;
-use crate::report::Reporter;
 
 /// Options of `halcyon lab durability`.
 #[derive(Args, Debug, Clone)]

@@ -13,13 +13,8 @@
 
 pub mod coschedule;
 pub mod durability;
-mod measure;
-mod peers;
 pub mod plan;
 pub mod point;
-mod postgres;
-mod programs;
-mod report;
 pub mod snapshot;
 pub mod tasks;
 pub mod tpcc;
@@ -27,12 +22,14 @@ pub mod tpch;
 pub mod tree;
 pub mod views;
 pub mod wire;
+pub mod workload;
 
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 
-pub use report::{Arm, Reporter};
+pub use halcyon_gauge::{Arm, Reporter};
+use halcyon_gauge::{chart, measure, open_loop, peers, postgres, programs, responses, statistics};
 
 /// An experiment that cannot go on: which arm, and why.
 pub type Result<T, E = Failure> = std::result::Result<T, E>;
@@ -69,6 +66,21 @@ impl From<halcyon::SqlError> for Failure {
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
         Failure::Io(error.to_string())
+    }
+}
+
+impl From<halcyon_gauge::Failure> for Failure {
+    fn from(failure: halcyon_gauge::Failure) -> Self {
+        match failure {
+            halcyon_gauge::Failure::Engine(what) => Failure::Engine(what),
+            halcyon_gauge::Failure::Io(what) => Failure::Io(what),
+        }
+    }
+}
+
+impl From<tokio_postgres::Error> for Failure {
+    fn from(error: tokio_postgres::Error) -> Self {
+        halcyon_gauge::Failure::from(error).into()
     }
 }
 
@@ -115,6 +127,8 @@ pub enum Experiment {
     Plan(plan::Options),
     /// Statements over the wire as drivers send them, beside PostgreSQL
     Wire(wire::Options),
+    /// Workload classes: response times beside a growing load, overload, and what classes cost
+    Workload(workload::Options),
     /// Figures and tables of recorded runs
     #[command(subcommand)]
     Report(Report),
@@ -143,6 +157,7 @@ pub fn run(experiment: &Experiment, common: Common) -> ExitCode {
         Experiment::Views(options) => views::run(options, &mut reporter),
         Experiment::Plan(options) => plan::run(options, &mut reporter),
         Experiment::Wire(options) => wire::run(options, &mut reporter),
+        Experiment::Workload(options) => workload::run(options, &mut reporter),
         Experiment::Report(Report::Tpcc(options)) => tpcc::report::run(options),
         Experiment::Coschedule(options) => coschedule::run(options, &mut reporter),
     };

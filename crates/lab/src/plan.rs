@@ -23,8 +23,7 @@ use serde_json::json;
 use tokio_postgres::SimpleQueryMessage;
 
 use crate::measure::Rounds;
-use crate::report::{Arm, Reporter};
-use crate::{Failure, Result, postgres, tpcc, tpch};
+use crate::{Arm, Failure, Reporter, Result, postgres, tpcc, tpch};
 
 /// Options of `halcyon lab plan`.
 #[derive(Args, Debug, Clone)]

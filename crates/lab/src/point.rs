@@ -22,8 +22,7 @@ use hdrhistogram::Histogram;
 use serde_json::json;
 
 use crate::measure::{self, Rounds};
-use crate::report::{Arm, Reporter};
-use crate::{Failure, Result};
+use crate::{Arm, Failure, Reporter, Result};
 
 /// Options of `halcyon lab point`.
 #[derive(Args, Debug, Clone)]

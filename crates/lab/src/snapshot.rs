@@ -22,8 +22,7 @@ use serde_json::json;
 
 use crate::measure::{self, Rounds};
 use crate::point::positive;
-use crate::report::{Arm, Reporter};
-use crate::{Failure, Result};
+use crate::{Arm, Failure, Reporter, Result};
 
 /// Options of `halcyon lab snapshot`.
 #[derive(Args, Debug, Clone)]

@@ -17,8 +17,7 @@ use halcyon_task::measure;
 use serde_json::json;
 
 use crate::measure::Rounds;
-use crate::report::{Arm, Reporter};
-use crate::{Failure, Result};
+use crate::{Arm, Failure, Reporter, Result};
 
 /// Options of `halcyon lab tasks`.
 #[derive(Args, Debug, Clone)]

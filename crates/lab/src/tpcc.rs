@@ -14,7 +14,6 @@
 //! an order are handled in order of warehouse and item.
 //! Source: TPC-C 5.11; P1 §3 and §5.
 
-mod chart;
 mod consistency;
 pub(crate) mod engines;
 pub(crate) mod input;
@@ -39,8 +38,7 @@ use serde_json::json;
 
 use crate::measure;
 use crate::point::positive;
-use crate::report::{Arm, Reporter};
-use crate::{Failure, Result};
+use crate::{Arm, Failure, Reporter, Result};
 use engines::halcyon::Setup;
 use engines::java::{self, Exchange, Job, Served};
 use engines::postgres;

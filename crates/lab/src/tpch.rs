@@ -26,8 +26,7 @@ use serde_json::json;
 
 use crate::measure::Rounds;
 use crate::point::positive;
-use crate::report::{Arm, Reporter};
-use crate::{Failure, Result};
+use crate::{Arm, Failure, Reporter, Result};
 
 use compare::Answer;
 pub(crate) use data::query;

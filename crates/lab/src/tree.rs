@@ -17,7 +17,7 @@ use halcyon_tree::Hops;
 use serde_json::json;
 
 use crate::Result;
-use crate::report::{Arm, Reporter};
+use crate::{Arm, Reporter};
 use work::{Measured, Phase, TaskOptions, Work};
 
 /// Options of `halcyon lab tree`.

@@ -29,8 +29,7 @@ use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
 use crate::measure::Rounds;
-use crate::report::{Arm, Reporter};
-use crate::{Failure, Result};
+use crate::{Arm, Failure, Reporter, Result};
 use bare::Answer;
 use events::Events;
 use halcyon::How;

@@ -36,10 +36,9 @@ use serde_json::json;
 use crate::measure::{self, Rounds};
 use crate::point::positive;
 use crate::programs::Program;
-use crate::report::{Arm, Reporter};
-use crate::{Failure, Result, postgres};
+use crate::{Arm, Failure, Reporter, Result, postgres};
 
-use client::Client;
+pub(crate) use client::{Client, load};
 
 /// Options of `halcyon lab wire`.
 #[derive(Args, Debug, Clone)]
@@ -193,7 +192,7 @@ impl Measured {
             Engine::Halcyon => Program::halcyon(options.binary.as_deref())?,
             Engine::Postgres => Program::postgres()?,
         };
-        client::load(&program, options.rows)?;
+        load(&program, options.rows)?;
         let clients = (0..options.clients).map(|number| Client::new(&program, number));
         let analysts = (0..options.analysts).map(|_| Client::new(&program, options.clients));
         Ok(Measured {

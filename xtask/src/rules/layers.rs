@@ -8,7 +8,7 @@ use crate::workspace::{Package, Workspace};
 const ORDER: &[&str] = &[
     "base", "value", "json", "collations", "machine", "task", "tree", "store", "txn", "view", "delta", "workload",
     "quick", "sql", "names", "functions", "collated", "aggregates", "unnest", "views", "catalog", "plan", "derived", "operators", "exec", "copy", "ddl", "pgcatalog", "prepare",
-    "halcyon", "server", "cell", "tpch", "graphs", "lab", "cli",
+    "halcyon", "server", "cell", "tpch", "graphs", "gauge", "lab", "cli",
 ];
 
 /// What a crate must not name although it lies lower: these enter by the door `halcyon` alone.

@@ -15,8 +15,7 @@ use tokio::runtime::Runtime;
 use super::Options;
 use crate::measure::{self, Rounds};
 use crate::postgres::{self, Server};
-use crate::report::{Arm, Reporter};
-use crate::{Failure, Result};
+use crate::{Arm, Failure, Reporter, Result};
 
 /// Rows per session.
 const ROWS: i64 = 1_000;

@@ -12,8 +12,7 @@ use serde_json::json;
 
 use super::Options;
 use crate::measure;
-use crate::report::{Arm, Reporter};
-use crate::{Failure, Result};
+use crate::{Arm, Failure, Reporter, Result};
 
 /// Rows that one transaction updates while the log is filled.
 const BATCH: u32 = 1_000;

@@ -8,9 +8,9 @@ use serde_json::Value;
 use super::Conflict;
 use super::input::Type;
 use super::transactions::TYPES;
+use crate::Arm;
 use crate::Failure;
 use crate::measure::Rounds;
-use crate::report::Arm;
 
 /// A histogram of latencies of one type of transaction, in nanoseconds, to three digits. It grows,
 /// so that no latency is too long.

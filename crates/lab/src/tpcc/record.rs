@@ -6,8 +6,8 @@ use std::path::Path;
 
 use serde_json::json;
 
+use crate::Arm;
 use crate::Result;
-use crate::report::Arm;
 
 /// A record that is being written.
 pub struct Record(File);

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::{Map, Value};
 
-use super::chart::{Chart, Series, grouped};
+use crate::chart::{Chart, Series, grouped};
 use crate::measure::Rounds;
 use crate::{Failure, Result};
 

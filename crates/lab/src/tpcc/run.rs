@@ -85,7 +85,7 @@ fn until_done(client: &mut dyn Client, input: &Input, aborts: &mut [u64; 3]) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::Arm;
+    use crate::Arm;
     use crate::tpcc::input::Mix;
     use crate::tpcc::random::{Random, Scale};
     use crate::tpcc::{Conflict, Done};

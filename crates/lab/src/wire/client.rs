@@ -21,7 +21,7 @@ const TABLES: &str = "
     CREATE TABLE history (teller INTEGER, branch INTEGER, account INTEGER, delta INTEGER, at TIMESTAMP)";
 
 /// Makes the tables of a bank with `rows` accounts, all of them empty.
-pub(super) fn load(program: &Program, rows: u32) -> Result<()> {
+pub(crate) fn load(program: &Program, rows: u32) -> Result<()> {
     let (runtime, client) = program.connect()?;
     let branches = branches(rows);
     let mut text = TABLES.to_owned();
@@ -46,7 +46,7 @@ pub(super) fn load(program: &Program, rows: u32) -> Result<()> {
 }
 
 /// A connection with its prepared statements.
-pub(super) struct Client {
+pub(crate) struct Client {
     runtime: Runtime,
     connection: Connection,
     select: Statement,

@@ -257,8 +257,8 @@ pub fn missing() -> Option<String> {
 impl Served {
     fn start(self, binary: Option<&Path>) -> Result<Program> {
         match self {
-            Served::Halcyon => Program::halcyon(binary),
-            Served::Postgres => Program::postgres(),
+            Served::Halcyon => Ok(Program::halcyon(binary)?),
+            Served::Postgres => Ok(Program::postgres()?),
         }
     }
 }

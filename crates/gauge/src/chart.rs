@@ -29,7 +29,7 @@ const TOP: f64 = 50.0;
 const BOTTOM: f64 = 360.0;
 
 /// Colours that people who cannot tell red from green distinguish as well (Okabe and Ito).
-const COLOURS: [&str; 8] =
+pub const COLOURS: [&str; 8] =
     ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999933"];
 
 /// A logarithmic axis between two values.
@@ -158,7 +158,7 @@ fn put(svg: &mut String, what: std::fmt::Arguments<'_>) {
 }
 
 /// 1, 2 and 5 times powers of ten.
-fn ticks(low: f64, high: f64) -> Vec<f64> {
+pub fn ticks(low: f64, high: f64) -> Vec<f64> {
     let first = low.log10().floor() as i32;
     let last = high.log10().ceil() as i32;
     let powers = (first..=last).map(|power| 10_f64.powi(power));
@@ -179,7 +179,8 @@ pub fn grouped(value: f64) -> String {
     text
 }
 
-fn escaped(text: &str) -> String {
+/// Text that may stand in a document.
+pub fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;")
 }
 

@@ -22,7 +22,7 @@ const POSTGRES: [&str; 6] = [
 ];
 
 /// A server that listens on TCP.
-pub(crate) struct Program {
+pub struct Program {
     address: SocketAddr,
     server: Server,
 }
@@ -72,11 +72,14 @@ impl Program {
 
     /// A connection, once the server listens; within half a minute.
     pub fn connect(&self) -> Result<(Runtime, Client)> {
+        self.connect_as("lab")
+    }
+
+    /// A connection with this `application_name`, once the server listens; within half a minute.
+    pub fn connect_as(&self, application: &str) -> Result<(Runtime, Client)> {
         // One thread for the connection and its client: enough for a program that only waits.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let mut config = Config::new();
-        config.host(self.address.ip().to_string()).port(self.address.port());
-        config.user("halcyon").dbname(if self.wants_analyze() { "postgres" } else { "halcyon" });
+        let config = self.config(application);
         let since = Instant::now();
         let (client, connection) = loop {
             match runtime.block_on(config.connect(NoTls)) {
@@ -87,6 +90,15 @@ impl Program {
         };
         runtime.spawn(connection);
         Ok((runtime, client))
+    }
+
+    /// Address, user and database of the server, and the client's `application_name`.
+    pub fn config(&self, application: &str) -> Config {
+        let mut config = Config::new();
+        config.host(self.address.ip().to_string()).port(self.address.port());
+        config.user("halcyon").dbname(if self.wants_analyze() { "postgres" } else { "halcyon" });
+        config.application_name(application);
+        config
     }
 
     /// The server's address for PostgreSQL's JDBC driver. `parse_each`: nothing is ever prepared.
@@ -123,6 +135,12 @@ impl Program {
             own.iter().filter(|stat| family.contains(&stat.process)).map(|stat| stat.ticks).sum();
         Duration::from_millis(10 * ticks)
     }
+}
+
+/// Processor time of this process, to a hundredth of a second.
+pub fn own_processor_time() -> Duration {
+    let own = Stat::read(Path::new("/proc/self/stat"));
+    Duration::from_millis(10 * own.map_or(0, |stat| stat.ticks))
 }
 
 /// A line of `/proc/PID/stat`.
