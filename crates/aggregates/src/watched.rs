@@ -118,7 +118,10 @@ mod tests {
     #[test]
     fn values_that_gather_ask_for_their_memory() {
         let account = Account::new();
-        account.begin(halcyon_base::memory::Limits { total: i64::MAX, statement: 1 << 30, class: None }, false);
+        account.begin(
+            halcyon_base::memory::Limits { total: i64::MAX, statement: 1 << 30, class: None },
+            false,
+        );
         let _entered = account.id().enter();
         assert!(watched(Box::new(Sum(0)), "sum").evaluate().is_ok());
         assert!(watched(Box::new(Sum(0)), "array_agg").evaluate().is_err());

@@ -48,9 +48,7 @@ impl Session {
         }
         match waiting.verdict() {
             Some(Ok(admitted)) => Ok(self.let_in(admitted)),
-            Some(Err(rejection)) => {
-                Err(refused(&rejection))
-            }
+            Some(Err(rejection)) => Err(refused(&rejection)),
             None if self.cancel.is_cancelled() => Err(cancelled()),
             None => {
                 self.at_gate = Some(waiting);
@@ -70,8 +68,7 @@ impl Session {
     }
 
     fn request(&self) -> Request {
-        let holds_locks =
-            self.block.as_ref().is_some_and(|block| block.used && !block.read_only());
+        let holds_locks = self.block.as_ref().is_some_and(|block| block.used && !block.read_only());
         let hinted = self.class.epoch == 0;
         Request {
             class: self.class.class,

@@ -22,11 +22,12 @@
 #![forbid(unsafe_code)]
 
 mod acquire;
-mod admission;
 mod activity;
+mod admission;
 mod advisory;
 mod block;
 mod checkpoint;
+mod classify;
 mod commands;
 mod commit;
 mod copy;

@@ -101,7 +101,12 @@ impl MemoryLimit {
     fn full(&self) -> SqlError {
         let total = u64::try_from(memory::used()).unwrap_or(0);
         let limit = u64::try_from(self.bytes()).unwrap_or(0);
-        SqlError::out_of_memory(&memory::Refusal { by: memory::Bound::Total, statement: 0, total, limit })
+        SqlError::out_of_memory(&memory::Refusal {
+            by: memory::Bound::Total,
+            statement: 0,
+            total,
+            limit,
+        })
     }
 }
 

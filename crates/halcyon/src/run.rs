@@ -29,8 +29,8 @@ use crate::session::Session;
 use crate::set::shown_columns;
 use crate::statement::Statement;
 use crate::suspended::Run;
-use crate::workload::InClass;
 use crate::transaction::Access;
+use crate::workload::InClass;
 
 /// A source of a statement to run: a prepared [`Statement`], or a text that is looked up in the
 /// cache.

@@ -1,19 +1,12 @@
-//! The workload class of a session's statements: found by the mappings, kept until something changes that they look
-//! at, and restricted by a hint for one statement (P4 §2; HANA's mappings are looked at when a client connects, these
-//! before every statement).
+//! What follows from the workload class of a session's statements: limits, the gate, and the place among the tasks of
+//! all.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use halcyon_catalog::session_vars::Placement;
-use halcyon_prepare::plan::{Plan, Prepared};
-use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_prepare::plan::Plan;
 use halcyon_workload::{Band, ClassId, Context, Limits, Resolution, Snapshot, band};
-
-use crate::activity::{ClassShown, SessionEntry, Watch};
-use crate::session::Session;
-use crate::workload::InClass;
-use crate::workload_watch;
 
 /// The class of a session's statements, with what follows from it.
 #[derive(Clone)]
@@ -48,9 +41,14 @@ impl SessionClass {
         SessionClass { epoch: 0, ..SessionClass::of(snapshot, class, limits, resolution) }
     }
 
-    fn of(snapshot: &Snapshot, class: ClassId, limits: Arc<Limits>, resolution: Resolution) -> Self {
-        let limited_memory = chain(snapshot, class)
-            .any(|class| snapshot.class(class).limits.total_memory.is_some());
+    pub fn of(
+        snapshot: &Snapshot,
+        class: ClassId,
+        limits: Arc<Limits>,
+        resolution: Resolution,
+    ) -> Self {
+        let limited_memory =
+            chain(snapshot, class).any(|class| snapshot.class(class).limits.total_memory.is_some());
         let is_gated = is_gated(snapshot, class, &limits);
         SessionClass {
             epoch: 0,
@@ -110,137 +108,12 @@ fn placement(snapshot: &Snapshot, class: ClassId, limits: &Limits) -> Placement 
     }
 }
 
-impl Session {
-    /// Asks whether the session's workload class has room for a connection more.
-    ///
-    /// Errors: 53300 if it has as many as its CONNECTION LIMIT says.
-    pub fn require_connection(&mut self) -> Result<()> {
-        self.classify();
-        let SessionClass { class, limits, .. } = &self.class;
-        let Some(most) = limits.connections else { return Ok(()) };
-        let sessions = self.shared.sessions.lock();
-        let of_class = |entry: &&Arc<SessionEntry>| {
-            entry.client.is_some() && entry.class().is_some_and(|shown| shown.class == *class)
-        };
-        if sessions.values().filter(of_class).count() <= most as usize {
-            return Ok(());
-        }
-        drop(sessions);
-        let snapshot = self.shared.workload.snapshot();
-        let name = &snapshot.class(*class).name;
-        let message = format!("too many connections for workload class \"{name}\"");
-        Err(SqlError::new(SqlState::TOO_MANY_CONNECTIONS, message)
-            .detail(format!("Its CONNECTION LIMIT is {most}.")))
-    }
-
-    /// Finds the class of the statement that is about to run.
-    #[inline]
-    pub(crate) fn choose_class(&mut self, prepared: &Prepared) {
-        // Roles may have changed with the catalog, and rights to classes.
-        let is_old = self.class.is_measured && self.class.catalog != self.shared.version();
-        if is_old || self.class.epoch != self.shared.workload.epoch() {
-            self.classify();
-        }
-        if prepared.workload_class.is_some() {
-            self.restrict_class(prepared);
-        }
-    }
-
-    /// Makes the statement that begins one of its class, if anybody asks for such figures.
-    #[inline]
-    pub(crate) fn begin_in_class(&self, prepared: &Prepared, watch: &Watch) -> Option<InClass> {
-        let is_measured = self.class.is_measured
-            || watch.is_timed
-            || matches!(prepared.plan, Plan::Analytical(_));
-        let (workload, account) = (&self.shared.workload, self.account.id());
-        let class = self.class.class;
-        is_measured.then(|| InClass::begin(workload, class, watch.began, account))
-    }
-
-    #[cold]
-    fn classify(&mut self) {
-        // A snapshot that comes meanwhile is of a later epoch, and is looked at before the next statement.
-        let epoch = self.shared.workload.epoch();
-        let snapshot = self.shared.workload.snapshot();
-        let catalog = self.shared.version();
-        let resolution = self.resolution(&snapshot);
-        let class = resolution.class;
-        let limits = Arc::new(snapshot.class(class).limits.clone());
-        let found = SessionClass::of(&snapshot, class, limits, resolution);
-        self.class = SessionClass { epoch, catalog, ..found };
-        if self.class.is_measured {
-            self.shared.workload.steward.start(|| workload_watch::Watch::over(&self.shared));
-        }
-        self.take_place();
-    }
-
-    /// What the mappings say of the session.
-    fn resolution(&self, snapshot: &Snapshot) -> Resolution {
-        let variable = |name: &str| self.settings.changed(&format!("session_context.{name}"));
-        let (user, catalog) = (self.vars.user.as_str(), self.shared.catalog());
-        let roles = catalog.roles.keys();
-        let groups: Vec<String> =
-            roles.filter(|role| catalog.is_member(user, role)).cloned().collect();
-        let application = Some(self.in_force.application.as_str()).filter(|name| !name.is_empty());
-        let context = Context {
-            user: Some(user),
-            groups: &groups,
-            application_name: variable("application").or(application),
-            application_user: variable("applicationuser"),
-            application_component: variable("applicationcomponent"),
-            application_component_type: variable("applicationcomponenttype"),
-            application_source: variable("applicationsource"),
-            client: variable("client"),
-            tenant: variable("tenant"),
-            xs_user: variable("xs_applicationuser"),
-            schema: None,
-            object: None,
-            database: Some(&self.vars.database),
-        };
-        let may_use = |class: ClassId| {
-            catalog.may_use_workload_class(user, &snapshot.class(class).name)
-        };
-        snapshot.resolve_for(&context, may_use)
-    }
-
-    /// Restricts the class as the statement's hint asks for, for this statement alone.
-    #[cold]
-    fn restrict_class(&mut self, prepared: &Prepared) {
-        let Some(name) = &prepared.workload_class else { return };
-        let snapshot = self.shared.workload.snapshot();
-        let hinted = snapshot.by_name(name).filter(|class| class.enabled);
-        let Some(hinted) = hinted else {
-            let message = format!("workload class \"{name}\" does not exist, its hint is ignored");
-            return self.notice(SqlError::new(SqlState::WARNING, message));
-        };
-        let base = self.class.class;
-        let limits = Arc::new(snapshot.restrict(base, hinted.id));
-        // Lowering a statement needs no right: it is counted to the class that it names.
-        let counted = match hinted.limits.priority <= self.class.limits.priority
-            || self.catalog.may_use_workload_class(&self.vars.user, &hinted.name)
-        {
-            true => hinted.id,
-            false => base,
-        };
-        let resolution = Resolution::clone(&self.class.resolution);
-        self.class = SessionClass::of(&snapshot, counted, limits, resolution);
-        self.take_place();
-    }
-
-    /// Tells executors and other sessions of the class.
-    fn take_place(&mut self) {
-        self.vars.placement = self.class.placement.clone();
-        self.vars.long_placement = self.class.long.clone();
-        let SessionClass { class, limits, resolution, .. } = &self.class;
-        let (limits, resolution) = (Arc::clone(limits), Arc::clone(resolution));
-        self.entry.set_class(ClassShown { class: *class, limits, resolution });
-    }
-}
-
 /// Whether a statement passes the gate of its class: it reads or writes rows, or changes the catalog.
 pub(crate) fn passes_gate(plan: &Plan) -> bool {
     match plan {
-        Plan::Point(_) | Plan::Analytical(_) | Plan::Write(_) | Plan::Ddl(_) | Plan::Copy(_) => true,
+        Plan::Point(_) | Plan::Analytical(_) | Plan::Write(_) | Plan::Ddl(_) | Plan::Copy(_) => {
+            true
+        }
         Plan::Explain { asked, .. } => asked.analyze,
         Plan::Utility(_) | Plan::Lines(_) | Plan::Subscribe { .. } | Plan::Empty => false,
     }

@@ -27,12 +27,10 @@ use std::time::Instant;
 use arc_swap::ArcSwap;
 use halcyon_base::clock::{self, Moment};
 use halcyon_base::memory::AccountId;
-use halcyon_sql::error::{SqlError, SqlState};
-use halcyon_workload::gate::{
-    Arrival, Gate, Grant, Reason, Rejection, Request, Ticket, Woken,
-};
 use halcyon_plan::executions::Execution;
+use halcyon_sql::error::{SqlError, SqlState};
 use halcyon_task::Quota;
+use halcyon_workload::gate::{Arrival, Gate, Grant, Reason, Rejection, Request, Ticket, Woken};
 use halcyon_workload::{CLASSES, ClassId, Definitions, Machine, Snapshot};
 use parking_lot::Mutex;
 

@@ -153,14 +153,16 @@ pub(crate) fn latency(shared: &Shared) -> Vec<LatencyRow> {
         let measured = Quantile::ALL.map(|of| windows.quantile(now, of.share()));
         let longest = measured.iter().flatten().max_by_key(|measured| measured.seconds)?;
         let targets = Quantile::ALL.into_iter().zip(class.limits.targets);
-        let target = targets.filter_map(|(of, target)| Some((of, target?))).last();
+        let target = targets.filter_map(|(of, target)| Some((of, target?))).next_back();
         Some(LatencyRow {
             class: class.name.clone(),
             count: longest.samples,
             window_s: longest.seconds,
-            quantiles_ns: measured.map(|measured| measured.map_or(0, |measured| ns(measured.value))),
+            quantiles_ns: measured
+                .map(|measured| measured.map_or(0, |measured| ns(measured.value))),
             target: target.map(|(of, target)| format!("{} {target:?}", of.name())),
-            attainment: target.and_then(|(_, target)| Some(100.0 * windows.attainment(now, target)?)),
+            attainment: target
+                .and_then(|(_, target)| Some(100.0 * windows.attainment(now, target)?)),
         })
     };
     snapshot.classes().filter_map(row).collect()
@@ -172,7 +174,7 @@ pub(crate) fn controllers(shared: &Shared) -> Vec<ControllerRow> {
     let row = |view: View| {
         let limits = &snapshot.class(view.class).limits;
         let given = Quantile::ALL.into_iter().zip(limits.targets);
-        let strictest = given.filter_map(|(of, target)| Some((of, target?))).last()?;
+        let strictest = given.filter_map(|(of, target)| Some((of, target?))).next_back()?;
         let (of, measured, target) = match view.worst {
             Some((of, measured, target)) => (of, Some(measured), target),
             None => (strictest.0, None, strictest.1),
@@ -202,7 +204,11 @@ fn action_text(snapshot: &Snapshot, action: &Action) -> String {
     match action.actuator {
         Actuator::Threads(threads) => format!("\"{class}\" has {threads:.2} worker threads"),
         Actuator::Free => format!("\"{class}\" has all worker threads that its limits allow"),
-        Actuator::Concurrency(Some(most)) => format!("\"{class}\" runs {most} statements at a time"),
-        Actuator::Concurrency(None) => format!("\"{class}\" runs as many statements as its limits allow"),
+        Actuator::Concurrency(Some(most)) => {
+            format!("\"{class}\" runs {most} statements at a time")
+        }
+        Actuator::Concurrency(None) => {
+            format!("\"{class}\" runs as many statements as its limits allow")
+        }
     }
 }

@@ -56,8 +56,12 @@ impl Watch {
             .collect();
         self.acted.retain(|session, _| sessions.contains_key(session));
         for entry in sessions.values() {
-            let Some(class) = entry.class().map(|shown| snapshot.class(shown.class)) else { continue };
-            if let (true, Some(usage)) = (!class.rules.is_empty(), usage(entry, waiting.contains(&entry.id))) {
+            let Some(class) = entry.class().map(|shown| snapshot.class(shown.class)) else {
+                continue;
+            };
+            if let (true, Some(usage)) =
+                (!class.rules.is_empty(), usage(entry, waiting.contains(&entry.id)))
+            {
                 self.apply(shared, snapshot, entry, class, &usage);
             }
         }
@@ -84,7 +88,12 @@ impl Watch {
         let told = format!("rule \"{}\" of workload class \"{}\"", rule.name, class.name);
         let dry = if rule.dry_run { " (dry run)" } else { "" };
         tracing::info!(session = entry.id, "{told} has come to a statement{dry}");
-        shared.workload.note_rule(entry.id, class.id, format!("{told}: {}{dry}", text_of(&rule.action)), usage);
+        shared.workload.note_rule(
+            entry.id,
+            class.id,
+            format!("{told}: {}{dry}", text_of(&rule.action)),
+            usage,
+        );
         if rule.dry_run {
             return;
         }
@@ -134,7 +143,11 @@ fn end_old_transactions(shared: &Shared) {
         let lifetime = entry.class().and_then(|shown| shown.limits.write_transaction_lifetime);
         if lifetime.is_some_and(|most| info.undo_records > 0 && info.age > most) {
             let class = entry.class().map(|shown| shown.class);
-            tracing::warn!(session = entry.id, ?class, "a transaction has outlived its workload class's limit");
+            tracing::warn!(
+                session = entry.id,
+                ?class,
+                "a transaction has outlived its workload class's limit"
+            );
             entry.signals.end();
         }
     }

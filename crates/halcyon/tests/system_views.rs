@@ -16,11 +16,11 @@ use halcyon::{
     Counted, Database, DatabaseOptions, Session, SqlState, Value, Workers, params, testing,
 };
 
+#[path = "system_views/class_state.rs"]
+mod class_state;
 #[path = "../../txn/tests/crashes/disk.rs"]
 #[expect(dead_code, reason = "crashes and flipped bits are for the tests of txn")]
 mod disk;
-#[path = "system_views/class_state.rs"]
-mod class_state;
 #[path = "system_views/workload.rs"]
 mod workload;
 
@@ -320,8 +320,8 @@ macro_rules! views {
 }
 
 views! { sessions statements locks workers tasks transactions memory memory_accounts views log settings workload_classes workload_mappings
-    m_workload_effective m_admission_control_statistics m_admission_control_queues m_admission_control_events
-    m_workload_class_statistics m_workload_class_latency m_workload_controller }
+m_workload_effective m_admission_control_statistics m_admission_control_queues m_admission_control_events
+m_workload_class_statistics m_workload_class_latency m_workload_controller }
 
 #[test]
 fn every_column_is_seen() {

@@ -56,8 +56,14 @@ fn refused(session: &mut Session, text: &str) -> SqlError {
 fn database() -> (Database, Session) {
     let db = Database::in_memory();
     let mut session = db.session();
-    run(&mut session, "CREATE TABLE n (i INTEGER PRIMARY KEY); INSERT INTO n SELECT generate_series(1, 1000)");
-    run(&mut session, "CREATE TABLE big AS SELECT g AS i, g % 97 AS k FROM generate_series(1, 200000) AS g");
+    run(
+        &mut session,
+        "CREATE TABLE n (i INTEGER PRIMARY KEY); INSERT INTO n SELECT generate_series(1, 1000)",
+    );
+    run(
+        &mut session,
+        "CREATE TABLE big AS SELECT g AS i, g % 97 AS k FROM generate_series(1, 200000) AS g",
+    );
     (db, session)
 }
 
@@ -68,11 +74,16 @@ fn of(db: &Database, application: &str) -> Session {
     session
 }
 
-const QUEUE: &str = "SELECT workload_class_name, statement_string FROM halcyon.m_admission_control_queues";
+const QUEUE: &str =
+    "SELECT workload_class_name, statement_string FROM halcyon.m_admission_control_queues";
 const HOLD: &str = "SELECT pg_advisory_lock(1), count(*) FROM big";
 
 /// Runs a statement of an application on a thread of its own, and gives what becomes of it.
-fn start(db: &Database, application: &str, text: &'static str) -> mpsc::Receiver<Result<usize, SqlError>> {
+fn start(
+    db: &Database,
+    application: &str,
+    text: &'static str,
+) -> mpsc::Receiver<Result<usize, SqlError>> {
     let mut session = of(db, application);
     let (told, done) = mpsc::channel();
     std::thread::spawn(move || {
@@ -85,11 +96,18 @@ fn start(db: &Database, application: &str, text: &'static str) -> mpsc::Receiver
 #[test]
 fn as_many_statements_run_as_a_class_lets_in() {
     let (db, mut admin) = database();
-    run(&mut admin, "CREATE WORKLOAD CLASS batch SET 'CONCURRENCY LIMIT' = '1', 'QUEUE LIMIT' = '1'");
-    run(&mut admin, "CREATE WORKLOAD MAPPING m WORKLOAD CLASS batch SET 'APPLICATION NAME' = 'etl%' WITH WILDCARD");
+    run(
+        &mut admin,
+        "CREATE WORKLOAD CLASS batch SET 'CONCURRENCY LIMIT' = '1', 'QUEUE LIMIT' = '1'",
+    );
+    run(
+        &mut admin,
+        "CREATE WORKLOAD MAPPING m WORKLOAD CLASS batch SET 'APPLICATION NAME' = 'etl%' WITH WILDCARD",
+    );
     run(&mut admin, "SELECT pg_advisory_lock(1)");
     let first = start(&db, "etl-1", HOLD);
-    let class = "SELECT current_running, current_queue_size, admit_count, enqueue_count, reject_count
+    let class =
+        "SELECT current_running, current_queue_size, admit_count, enqueue_count, reject_count
                  FROM halcyon.m_admission_control_statistics WHERE workload_class_name = 'batch'";
     until(&mut admin, class, "1|0|1|0|0");
     let second = start(&db, "etl-2", "SELECT count(*) FROM n WHERE i <= 7");
@@ -113,11 +131,21 @@ fn as_many_statements_run_as_a_class_lets_in() {
 #[test]
 fn a_wait_ends_by_cancel_by_its_timeout_and_by_the_statements() {
     let (db, mut admin) = database();
-    run(&mut admin, "CREATE WORKLOAD CLASS batch SET 'CONCURRENCY LIMIT' = '1', 'QUEUE TIMEOUT' = '200ms'");
-    run(&mut admin, "CREATE WORKLOAD MAPPING m WORKLOAD CLASS batch SET 'APPLICATION NAME' = 'etl'");
+    run(
+        &mut admin,
+        "CREATE WORKLOAD CLASS batch SET 'CONCURRENCY LIMIT' = '1', 'QUEUE TIMEOUT' = '200ms'",
+    );
+    run(
+        &mut admin,
+        "CREATE WORKLOAD MAPPING m WORKLOAD CLASS batch SET 'APPLICATION NAME' = 'etl'",
+    );
     run(&mut admin, "SELECT pg_advisory_lock(1)");
     let held = start(&db, "etl", HOLD);
-    until(&mut admin, "SELECT current_running FROM halcyon.m_admission_control_statistics WHERE workload_class_name = 'batch'", "1");
+    until(
+        &mut admin,
+        "SELECT current_running FROM halcyon.m_admission_control_statistics WHERE workload_class_name = 'batch'",
+        "1",
+    );
     assert_eq!(refused(&mut of(&db, "etl"), "SELECT count(*) FROM n").state().as_str(), "53W02");
     run(&mut admin, "ALTER WORKLOAD CLASS batch SET 'QUEUE TIMEOUT' = '600s'");
     let mut hurried = of(&db, "etl");
@@ -145,12 +173,19 @@ fn a_wait_ends_by_cancel_by_its_timeout_and_by_the_statements() {
 fn a_transaction_with_locks_is_never_held_up() {
     let (db, mut admin) = database();
     run(&mut admin, "CREATE WORKLOAD CLASS batch SET 'CONCURRENCY LIMIT' = '1'");
-    run(&mut admin, "CREATE WORKLOAD MAPPING m WORKLOAD CLASS batch SET 'APPLICATION NAME' = 'etl'");
+    run(
+        &mut admin,
+        "CREATE WORKLOAD MAPPING m WORKLOAD CLASS batch SET 'APPLICATION NAME' = 'etl'",
+    );
     let mut writer = of(&db, "etl");
     run(&mut writer, "BEGIN; UPDATE n SET i = -1 WHERE i = 1");
     // This one is inside, and waits for the writer's lock.
     let inside = start(&db, "etl", "UPDATE n SET i = -2 WHERE i = 2 RETURNING i");
-    until(&mut admin, "SELECT current_running FROM halcyon.m_admission_control_statistics WHERE workload_class_name = 'batch'", "1");
+    until(
+        &mut admin,
+        "SELECT current_running FROM halcyon.m_admission_control_statistics WHERE workload_class_name = 'batch'",
+        "1",
+    );
     run(&mut writer, "UPDATE n SET i = -3 WHERE i = 3; COMMIT");
     assert_eq!(inside.recv().expect("told").expect("runs"), 1);
     assert_eq!(one(&mut admin, "SELECT count(*) FROM n WHERE i < 0"), "3");
@@ -159,11 +194,22 @@ fn a_transaction_with_locks_is_never_held_up() {
 #[test]
 fn every_grant_is_given_back() {
     let (db, mut admin) = database();
-    run(&mut admin, "CREATE WORKLOAD CLASS batch SET 'CONCURRENCY LIMIT' = '1', 'QUEUE TIMEOUT' = '10s'");
-    run(&mut admin, "CREATE WORKLOAD MAPPING m WORKLOAD CLASS batch SET 'APPLICATION NAME' = 'etl'");
+    run(
+        &mut admin,
+        "CREATE WORKLOAD CLASS batch SET 'CONCURRENCY LIMIT' = '1', 'QUEUE TIMEOUT' = '10s'",
+    );
+    run(
+        &mut admin,
+        "CREATE WORKLOAD MAPPING m WORKLOAD CLASS batch SET 'APPLICATION NAME' = 'etl'",
+    );
     let mut session = of(&db, "etl");
     let running = "SELECT current_running FROM halcyon.m_admission_control_statistics WHERE workload_class_name = 'batch'";
-    for text in ["SELECT 1 / (i - i) FROM big", "SELECT i FROM n WHERE i = 5", "INSERT INTO n VALUES (1)", "SELECT k, count(*) FROM big GROUP BY k"] {
+    for text in [
+        "SELECT 1 / (i - i) FROM big",
+        "SELECT i FROM n WHERE i = 5",
+        "INSERT INTO n VALUES (1)",
+        "SELECT k, count(*) FROM big GROUP BY k",
+    ] {
         let _ = session.query(text, &[]).and_then(|rows| rows.collect());
         assert_eq!(one(&mut admin, running), "0", "after {text}");
     }
@@ -174,8 +220,14 @@ fn every_grant_is_given_back() {
     drop(partly);
     assert_eq!(one(&mut admin, running), "0");
     // A cursor keeps its place until it is closed.
-    run(&mut session, "BEGIN; DECLARE c CURSOR FOR SELECT i FROM big; FETCH 3 FROM c; CLOSE c; COMMIT");
-    run(&mut session, "PREPARE p AS SELECT count(*) FROM big; EXECUTE p; EXPLAIN ANALYZE SELECT count(*) FROM big");
+    run(
+        &mut session,
+        "BEGIN; DECLARE c CURSOR FOR SELECT i FROM big; FETCH 3 FROM c; CLOSE c; COMMIT",
+    );
+    run(
+        &mut session,
+        "PREPARE p AS SELECT count(*) FROM big; EXECUTE p; EXPLAIN ANALYZE SELECT count(*) FROM big",
+    );
     assert_eq!(one(&mut admin, running), "0");
 }
 
@@ -184,13 +236,19 @@ fn limits_of_a_class_hold_for_its_statements() {
     let (db, mut admin) = database();
     run(&mut admin, "CREATE WORKLOAD CLASS small SET 'STATEMENT TIMEOUT' = '100ms', 'STATEMENT THREAD LIMIT' = '1',
                      'STATEMENT MEMORY LIMIT' = '40MB', 'PRIORITY' = '2'");
-    run(&mut admin, "CREATE WORKLOAD MAPPING m WORKLOAD CLASS small SET 'APPLICATION NAME' = 'small'");
+    run(
+        &mut admin,
+        "CREATE WORKLOAD MAPPING m WORKLOAD CLASS small SET 'APPLICATION NAME' = 'small'",
+    );
     let mut session = of(&db, "small");
     let error = refused(&mut session, "SELECT pg_sleep(10), count(*) FROM big");
     assert_eq!(error.state(), SqlState::QUERY_CANCELED, "{error:?}");
     // The stricter of the two holds.
     run(&mut session, "SET statement_timeout = '1h'");
-    assert_eq!(refused(&mut session, "SELECT pg_sleep(10), count(*) FROM big").state(), SqlState::QUERY_CANCELED);
+    assert_eq!(
+        refused(&mut session, "SELECT pg_sleep(10), count(*) FROM big").state(),
+        SqlState::QUERY_CANCELED
+    );
     run(&mut admin, "ALTER WORKLOAD CLASS small UNSET 'STATEMENT TIMEOUT'");
     let own = format!(
         "SELECT property, value, origin FROM halcyon.m_workload_effective WHERE connection_id = {}
@@ -199,7 +257,10 @@ fn limits_of_a_class_hold_for_its_statements() {
     );
     assert_eq!(one(&mut session, "SELECT count(*) FROM big"), "200000");
     let shown = rows(&mut admin, &own);
-    assert_eq!(shown, ["PRIORITY|2|small", "STATEMENT THREAD LIMIT|1|small", "STATEMENT TIMEOUT|NULL|NULL"]);
+    assert_eq!(
+        shown,
+        ["PRIORITY|2|small", "STATEMENT THREAD LIMIT|1|small", "STATEMENT TIMEOUT|NULL|NULL"]
+    );
     let explained = rows(&mut session, "EXPLAIN WORKLOAD");
     assert!(explained.iter().any(|line| line.contains("mapping \"m\"")), "{explained:?}");
     let busy = "SELECT busy_ms > 0, statement_count > 0 FROM halcyon.m_workload_class_statistics
@@ -211,22 +272,45 @@ fn limits_of_a_class_hold_for_its_statements() {
 fn rules_come_to_statements_that_run() {
     let (db, mut admin) = database();
     run(&mut admin, "CREATE WORKLOAD CLASS ruled");
-    run(&mut admin, "ALTER WORKLOAD CLASS ruled ADD RULE look WHEN STATEMENT ELAPSED TIME > 100ms THEN CANCEL DRY RUN");
-    run(&mut admin, "ALTER WORKLOAD CLASS ruled ADD RULE stop WHEN STATEMENT ELAPSED TIME > 300ms THEN CANCEL");
-    run(&mut admin, "CREATE WORKLOAD MAPPING m WORKLOAD CLASS ruled SET 'APPLICATION NAME' = 'ruled'");
+    run(
+        &mut admin,
+        "ALTER WORKLOAD CLASS ruled ADD RULE look WHEN STATEMENT ELAPSED TIME > 100ms THEN CANCEL DRY RUN",
+    );
+    run(
+        &mut admin,
+        "ALTER WORKLOAD CLASS ruled ADD RULE stop WHEN STATEMENT ELAPSED TIME > 300ms THEN CANCEL",
+    );
+    run(
+        &mut admin,
+        "CREATE WORKLOAD MAPPING m WORKLOAD CLASS ruled SET 'APPLICATION NAME' = 'ruled'",
+    );
     let mut session = of(&db, "ruled");
     let began = Instant::now();
     let error = refused(&mut session, "SELECT pg_sleep(30), count(*) FROM big");
     assert!(began.elapsed() > Duration::from_millis(300));
     assert_eq!(error.state(), SqlState::QUERY_CANCELED);
-    assert!(format!("{error:?}").contains("rule \\\"stop\\\" of workload class \\\"ruled\\\""), "{error:?}");
-    let events = rows(&mut admin, "SELECT event_type, event_reason FROM halcyon.m_admission_control_events");
+    assert!(
+        format!("{error:?}").contains("rule \\\"stop\\\" of workload class \\\"ruled\\\""),
+        "{error:?}"
+    );
+    let events =
+        rows(&mut admin, "SELECT event_type, event_reason FROM halcyon.m_admission_control_events");
     assert!(events[0].contains("rule \"look\"") && events[0].contains("(dry run)"), "{events:?}");
     assert!(events[1].contains("rule \"stop\""), "{events:?}");
-    assert_eq!(one(&mut session, "SELECT i FROM n WHERE i = 9"), "9", "the next statement is another one");
+    assert_eq!(
+        one(&mut session, "SELECT i FROM n WHERE i = 9"),
+        "9",
+        "the next statement is another one"
+    );
     // Processor time: a join that multiplies rows.
-    run(&mut admin, "ALTER WORKLOAD CLASS ruled DROP RULE look; ALTER WORKLOAD CLASS ruled DROP RULE stop");
-    run(&mut admin, "ALTER WORKLOAD CLASS ruled ADD RULE cpu WHEN STATEMENT CPU TIME > 200ms THEN CANCEL");
+    run(
+        &mut admin,
+        "ALTER WORKLOAD CLASS ruled DROP RULE look; ALTER WORKLOAD CLASS ruled DROP RULE stop",
+    );
+    run(
+        &mut admin,
+        "ALTER WORKLOAD CLASS ruled ADD RULE cpu WHEN STATEMENT CPU TIME > 200ms THEN CANCEL",
+    );
     let error = refused(&mut session, "SELECT count(*) FROM big a, big b WHERE a.i * b.i % 7 = 3");
     assert_eq!(error.state(), SqlState::QUERY_CANCELED, "{error:?}");
 }
@@ -234,13 +318,22 @@ fn rules_come_to_statements_that_run() {
 #[test]
 fn mappings_hints_and_rights_decide_the_class() {
     let (db, mut admin) = database();
-    run(&mut admin, "CREATE WORKLOAD CLASS web SET 'PRIORITY' = '8'; CREATE WORKLOAD CLASS slow SET 'PRIORITY' = '1', 'STATEMENT THREAD LIMIT' = '1'");
+    run(
+        &mut admin,
+        "CREATE WORKLOAD CLASS web SET 'PRIORITY' = '8'; CREATE WORKLOAD CLASS slow SET 'PRIORITY' = '1', 'STATEMENT THREAD LIMIT' = '1'",
+    );
     run(&mut admin, "CREATE WORKLOAD MAPPING a WORKLOAD CLASS web SET 'APPLICATION NAME' = 'shop'");
     run(&mut admin, "CREATE WORKLOAD MAPPING b WORKLOAD CLASS slow SET 'USER NAME' = 'clerk'");
-    run(&mut admin, "CREATE ROLE clerk LOGIN; CREATE ROLE guest LOGIN; GRANT SELECT ON n TO clerk, guest");
+    run(
+        &mut admin,
+        "CREATE ROLE clerk LOGIN; CREATE ROLE guest LOGIN; GRANT SELECT ON n TO clerk, guest",
+    );
     let class_of = |session: &mut Session| {
         run(session, "SELECT i FROM n WHERE i = 1");
-        one(session, "SELECT DISTINCT workload_class_name FROM halcyon.m_workload_effective WHERE connection_id = pg_backend_pid()")
+        one(
+            session,
+            "SELECT DISTINCT workload_class_name FROM halcyon.m_workload_effective WHERE connection_id = pg_backend_pid()",
+        )
     };
     let mut guest = db.session_as("guest").expect("may log in");
     assert_eq!(class_of(&mut guest), "_DEFAULT");
@@ -255,8 +348,14 @@ fn mappings_hints_and_rights_decide_the_class() {
     // A hint restricts.
     let mut session = of(&db, "shop");
     assert_eq!(class_of(&mut session), "web");
-    assert_eq!(one(&mut session, "SELECT i FROM n WHERE i = 4 WITH HINT(WORKLOAD_CLASS(\"slow\"))"), "4");
-    let limit = format!("SELECT workload_class_name, value FROM halcyon.m_workload_effective WHERE connection_id = {} AND property = 'STATEMENT THREAD LIMIT'", session.id());
+    assert_eq!(
+        one(&mut session, "SELECT i FROM n WHERE i = 4 WITH HINT(WORKLOAD_CLASS(\"slow\"))"),
+        "4"
+    );
+    let limit = format!(
+        "SELECT workload_class_name, value FROM halcyon.m_workload_effective WHERE connection_id = {} AND property = 'STATEMENT THREAD LIMIT'",
+        session.id()
+    );
     assert_eq!(one(&mut admin, &limit), "slow|1");
     assert_eq!(class_of(&mut session), "web", "for one statement");
     run(&mut session, "SELECT i FROM n WHERE i = 4 WITH HINT(WORKLOAD_CLASS(\"none\"))");
@@ -275,13 +374,18 @@ fn mappings_hints_and_rights_decide_the_class() {
 fn workers_of_a_class_are_bounded_whatever_number_of_statements_it_has() {
     let (db, mut admin) = database();
     run(&mut admin, "CREATE WORKLOAD CLASS batch SET 'TOTAL STATEMENT THREAD LIMIT' = '1'");
-    run(&mut admin, "CREATE WORKLOAD MAPPING m WORKLOAD CLASS batch SET 'APPLICATION NAME' = 'etl'");
+    run(
+        &mut admin,
+        "CREATE WORKLOAD MAPPING m WORKLOAD CLASS batch SET 'APPLICATION NAME' = 'etl'",
+    );
     let text = "SELECT count(*) FROM big a, big b WHERE a.k = b.k AND a.i < 3000";
     let done: Vec<_> = (0..3).map(|_| start(&db, "etl", text)).collect();
     let most = "SELECT coalesce(sum(running), 0) FROM halcyon.tasks";
     let mut seen = 0;
     let began = Instant::now();
-    while done.iter().any(|done| done.try_recv().is_err()) && began.elapsed() < Duration::from_secs(20) {
+    while done.iter().any(|done| done.try_recv().is_err())
+        && began.elapsed() < Duration::from_secs(20)
+    {
         let running: i64 = one(&mut admin, most).parse().expect("a number");
         assert!(running <= 1, "{running} workers run statements of the class");
         seen = seen.max(running);

@@ -1,8 +1,8 @@
 //! The memory that the process may have, and has, as the system counts it.
 
 use std::fs;
-use std::time::Duration;
 use std::path::Path;
+use std::time::Duration;
 
 /// Bytes that the process may have: the least limit of its control groups (versions 1 and 2), at most
 /// the machine's memory. `None` if the system tells neither.
@@ -103,7 +103,6 @@ mod tests {
         assert_eq!(processor_time_of("7 (a) S 1"), None);
         assert!(processor_time().is_some());
     }
-
 
     #[test]
     fn files_of_all_groups_around_are_read() {

@@ -13,13 +13,13 @@ use halcyon_store::Partition;
 use halcyon_txn::PartitionCell;
 
 use super::Context;
+use super::class_state::{
+    AdmissionRow, ClassRow, ControllerRow, EffectiveRow, EventRow, LatencyRow, QueueRow,
+};
 use super::effects::Effects;
 use super::memory;
 use super::objects::{What, table_of};
 use super::view::{Moment, Name, system_views};
-use super::class_state::{
-    AdmissionRow, ClassRow, ControllerRow, EffectiveRow, EventRow, LatencyRow, QueueRow,
-};
 use halcyon_catalog::{Catalog, Table};
 
 system_views! {

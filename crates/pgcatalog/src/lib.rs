@@ -46,14 +46,14 @@ use halcyon_catalog::temporary::is_temporary;
 use halcyon_catalog::{Catalog, Grant, Privilege, Sequence, Table, temporary};
 use halcyon_plan::system_names::{SystemNames, SystemSchemas};
 
+pub use class_state::{
+    AdmissionRow, ClassRow, ControllerRow, EffectiveRow, EventRow, LatencyRow, QueueRow,
+};
 pub use effects::{AdvisoryKey, AdvisoryRequest, Effects};
 pub use functions::{function, functions, is_known as is_function};
 pub use halcyon_views::{
     Accounts, CursorRow, Live, LockRow, LogRow, SessionRow, SessionShare, SessionState, SettingRow,
     StatementRow, TasksRow, TransactionRow, WorkerRow,
-};
-pub use class_state::{
-    AdmissionRow, ClassRow, ControllerRow, EffectiveRow, EventRow, LatencyRow, QueueRow,
 };
 pub use rewrite::rewrite;
 

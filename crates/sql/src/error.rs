@@ -93,7 +93,9 @@ impl SqlError {
                 "Ask for less at once, or raise halcyon.memory or the limit of its workload class.",
             ),
             Bound::Class => (
-                format!("The statements of its workload class would take more than {limit}, {statement} of it this one."),
+                format!(
+                    "The statements of its workload class would take more than {limit}, {statement} of it this one."
+                ),
                 "Wait for other statements of the class, or raise its TOTAL STATEMENT MEMORY LIMIT.",
             ),
             Bound::Total => (

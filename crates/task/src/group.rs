@@ -92,7 +92,7 @@ impl Quota {
     }
 
     /// Changes the quota. Workers that are too many end their steps, and take no new ones. With a quota of 0 nothing
-    /// runs until it is changed again; whoever sets that takes care that it is.
+    /// runs until it is changed again, for which the caller takes care.
     pub fn set(&self, workers: usize) {
         let OwnQuota { shared, id } = &*self.0;
         let ready = shared.limits.change_quota(*id, workers);
@@ -130,7 +130,14 @@ pub struct Group {
 impl Group {
     pub(crate) fn new(shared: &Arc<Shared>) -> Group {
         let lease = Arc::new(Lease { shared: Arc::clone(shared), id: shared.groups.take() });
-        Group { lease, composed: Vec::new(), pulls: Vec::new(), limit: None, quotas: Vec::new(), continues: false }
+        Group {
+            lease,
+            composed: Vec::new(),
+            pulls: Vec::new(),
+            limit: None,
+            quotas: Vec::new(),
+            continues: false,
+        }
     }
 
     /// Adds a task. The task holds no credit: a group's memory is bounded by the tasks that were

@@ -54,7 +54,8 @@ pub(super) fn add(class: u8, bytes: i64) {
 
 /// Bytes that a class and all below it hold.
 fn held(class: &Class) -> i64 {
-    let all = (0..CLASSES as u8).filter(|number| chain(*number).any(|own| std::ptr::eq(own, class)));
+    let all =
+        (0..CLASSES as u8).filter(|number| chain(*number).any(|own| std::ptr::eq(own, class)));
     all.map(|number| TABLE[usize::from(number)].used.load(Relaxed)).sum()
 }
 

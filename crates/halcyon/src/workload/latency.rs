@@ -63,7 +63,9 @@ mod tests {
             for ms in [1, 100] {
                 let latencies = &latencies;
                 scope.spawn(move || {
-                    (0..500).for_each(|_| latencies.note(ClassId::DEFAULT, 0, Duration::from_millis(ms)));
+                    (0..500).for_each(|_| {
+                        latencies.note(ClassId::DEFAULT, 0, Duration::from_millis(ms))
+                    });
                 });
             }
         });

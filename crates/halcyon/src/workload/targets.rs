@@ -67,7 +67,12 @@ impl TargetKeeper {
                 }
                 Actuator::Concurrency(most) => restrained.push((action.class, most)),
             }
-            tracing::debug!(class = action.class.0, reason = action.reason, "{:?}", action.actuator);
+            tracing::debug!(
+                class = action.class.0,
+                reason = action.reason,
+                "{:?}",
+                action.actuator
+            );
             self.last.insert(action.for_class, action);
         }
         restrained

@@ -6,7 +6,8 @@ use halcyon::{Database, Session};
 
 use super::{Look, now, one, run, until};
 
-const MAPPED: &str = "CREATE WORKLOAD MAPPING m WORKLOAD CLASS batch SET 'APPLICATION NAME' = 'etl'";
+const MAPPED: &str =
+    "CREATE WORKLOAD MAPPING m WORKLOAD CLASS batch SET 'APPLICATION NAME' = 'etl'";
 
 /// A database with a table and a class `batch` of these settings, to which the application `etl` is mapped.
 fn database(settings: &str) -> (Database, Session) {
@@ -134,7 +135,10 @@ pub(super) fn what_classes_take(look: &mut Look) {
     let many = "SELECT count(*) FROM n a, n b WHERE a.k = b.k AND a.i < 2000";
     let count = session.query(many, &[]).expect("runs").collect().expect("a row");
     assert_eq!(count.len(), 1);
-    session.query("SELECT 1 / (i - i) FROM n", &[]).and_then(|rows| rows.collect()).expect_err("22012");
+    session
+        .query("SELECT 1 / (i - i) FROM n", &[])
+        .and_then(|rows| rows.collect())
+        .expect_err("22012");
     assert_eq!(look.at(&mut watcher, "workload_class_name", of), "batch");
     assert_eq!(look.at(&mut watcher, "statement_count", of), "2");
     assert_eq!(look.at(&mut watcher, "error_count", of), "1");
@@ -174,7 +178,8 @@ pub(super) fn a_target_that_is_missed(look: &mut Look) {
     let (database, mut watcher) = database("'PRIORITY' = 8, 'LATENCY TARGET P50' = '40ms'");
     let of = "workload_class_name = 'batch'";
     let mut session = etl(&database);
-    let mut ask = |time: &str| run(&mut session, &format!("SELECT pg_sleep({time}), count(*) FROM n"));
+    let mut ask =
+        |time: &str| run(&mut session, &format!("SELECT pg_sleep({time}), count(*) FROM n"));
     // What the class needs while nothing else runs.
     for _ in 0..200 {
         ask("0.01");

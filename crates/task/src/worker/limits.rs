@@ -7,8 +7,8 @@
 //! Invariants, checked by the models `limited_group_keeps_its_limit` and `groups_share_a_quota`, with a planted
 //! bug:
 //! 1. `taken` is the number of workers that run a task under the limit; it rises only while it is below `limit`.
-//! 2. A task waits for a seat only while all are taken, none is there (a quota of 0), or its group is stopped: whoever gives a seat back, and
-//!    whoever was called for one and does not take it, calls the next task.
+//! 2. A task waits for a seat only while all are taken, none is there (a quota of 0), or its group is stopped: the
+//!    worker that gives a seat back, and one whose task was called for a seat and does not take it, call the next task.
 //! 3. Who stops a group says so first and makes its waiting tasks ready then; a task is laid down
 //!    only after a look whether anybody said so, under the same lock.
 
