@@ -2,7 +2,8 @@
 //! class.
 //!
 //! A statement that waits holds neither a thread (over the wire) nor a worker nor a lock. COMMIT, ROLLBACK and
-//! whatever else concerns the session alone never come to the gate. A statement of a transaction that may hold
+//! whatever else concerns the session alone never come to the gate, nor do a superuser's statements about classes and
+//! over system views. A statement of a transaction that may hold
 //! locks never waits there: others wait for these locks, inside.
 //! Checked by `statements_of_a_limited_class_wait_and_hold_no_thread` and
 //! `a_transaction_with_locks_is_never_held_up`.
@@ -13,7 +14,7 @@ use std::thread::Thread;
 
 use halcyon_base::duty;
 use halcyon_plan::lock_errors::cancelled;
-use halcyon_prepare::plan::Prepared;
+use halcyon_prepare::plan::{Plan, Prepared};
 use halcyon_sql::error::Result;
 use halcyon_workload::gate::Request;
 
@@ -29,9 +30,21 @@ impl Session {
     #[inline]
     pub(crate) fn pass_gate(&mut self, prepared: &Prepared) -> Result<bool> {
         match self.class.is_gated && self.admitted.is_none() && passes_gate(&prepared.plan) {
+            true if self.looks_after(prepared) => Ok(true),
             true => self.come_to_gate(),
             false => Ok(true),
         }
+    }
+
+    /// Whether an administrator looks at the engine, or changes classes: the gate, and the brake above all, must not
+    /// lock out the session that is to mend them.
+    #[cold]
+    fn looks_after(&self, prepared: &Prepared) -> bool {
+        let is_own = match &prepared.plan {
+            Plan::Ddl(ddl) => ddl.keeps_plans(),
+            plan => plan.tables().is_empty(),
+        };
+        is_own && self.shared.catalog().is_superuser(&self.vars.user)
     }
 
     #[cold]

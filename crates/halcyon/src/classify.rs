@@ -80,6 +80,9 @@ impl Session {
 
     /// What the mappings say of the session.
     fn resolution(&self, snapshot: &Snapshot) -> Resolution {
+        if snapshot.is_plain() {
+            return snapshot.resolve(&Context::default());
+        }
         let variable = |name: &str| self.settings.changed(&format!("session_context.{name}"));
         let (user, catalog) = (self.vars.user.as_str(), self.shared.catalog());
         let roles = catalog.roles.keys();

@@ -371,6 +371,24 @@ fn mappings_hints_and_rights_decide_the_class() {
 }
 
 #[test]
+fn the_brake_holds_everything_but_the_hand_that_releases_it() {
+    let (db, mut admin) = database();
+    run(
+        &mut admin,
+        "CREATE ROLE clerk LOGIN; GRANT SELECT ON n TO clerk; CREATE WORKLOAD CLASS other",
+    );
+    let mut clerk = db.session_as("clerk").expect("may log in");
+    run(&mut admin, "ALTER SYSTEM SET WORKLOAD BRAKE = FULL");
+    let error = refused(&mut clerk, "SELECT i FROM n WHERE i = 3");
+    assert_eq!(error.state(), SqlState::QUERY_CANCELED, "{error:?}");
+    refused(&mut admin, "SELECT i FROM n WHERE i = 3");
+    let sessions = "SELECT count(*) FROM halcyon.sessions";
+    assert_eq!(one(&mut admin, sessions), "2");
+    run(&mut admin, "ALTER SYSTEM SET WORKLOAD BRAKE = OFF");
+    assert_eq!(one(&mut clerk, "SELECT i FROM n WHERE i = 3"), "3");
+}
+
+#[test]
 fn workers_of_a_class_are_bounded_whatever_number_of_statements_it_has() {
     let (db, mut admin) = database();
     run(&mut admin, "CREATE WORKLOAD CLASS batch SET 'TOTAL STATEMENT THREAD LIMIT' = '1'");
