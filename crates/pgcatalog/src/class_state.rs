@@ -96,8 +96,8 @@ system_views! {
         workload_class_name: String,
         /// Statements that run now.
         running_statements: u64,
-        /// Statements that have ended: in a database without classes of users, analytical ones and one in 16 of
-        /// the others.
+        /// Statements that have ended: of look-ups one in 16, unless the class limits their number or has a target; in a
+        /// database without classes of users, of writes too.
         statement_count: u64,
         /// Of these, statements that failed.
         error_count: u64,
