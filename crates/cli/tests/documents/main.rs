@@ -165,6 +165,7 @@ pages! {
     sql: "docs/guide/sql.md",
     system_views: "docs/guide/system-views.md",
     views: "docs/guide/views.md",
+    workload: "docs/guide/workload.md",
 }
 
 /// Pages that another test writes and compares.
