@@ -92,7 +92,7 @@ pub(super) fn waits_that_end_otherwise(look: &mut Look) {
     assert_eq!(look.at(&mut watcher, "timeout_count", of), "1");
     run(&mut watcher, "ALTER WORKLOAD CLASS batch SET 'QUEUE TIMEOUT' = '1h'");
     let mut hurried = etl(&database);
-    run(&mut hurried, "SET statement_timeout = 30");
+    run(&mut hurried, "SET statement_timeout = 500");
     hurried.query("SELECT 1 FROM n", &[]).map(|_| ()).expect_err("its time is over");
     assert_eq!(look.at(&mut watcher, "cancel_count", of), "1");
 }
@@ -175,18 +175,18 @@ pub(super) fn how_long_statements_take(look: &mut Look) {
 }
 
 pub(super) fn a_target_that_is_missed(look: &mut Look) {
-    let (database, mut watcher) = database("'PRIORITY' = 8, 'LATENCY TARGET P50' = '40ms'");
+    let (database, mut watcher) = database("'PRIORITY' = 8, 'LATENCY TARGET P50' = '200ms'");
     let of = "workload_class_name = 'batch'";
     let mut session = etl(&database);
     let mut ask =
         |time: &str| run(&mut session, &format!("SELECT pg_sleep({time}), count(*) FROM n"));
-    // What the class needs while nothing else runs.
-    for _ in 0..200 {
+    // What the class needs while nothing else runs: far less than the target, on a slow machine as well.
+    for _ in 0..100 {
         ask("0.01");
     }
     assert_eq!(look.at(&mut watcher, "workload_class_name", of), "batch");
     assert_eq!(look.at(&mut watcher, "quantile", of), "P50");
-    assert_eq!(look.at(&mut watcher, "target_ms", of), "40");
+    assert_eq!(look.at(&mut watcher, "target_ms", of), "200");
     let endless = database.session();
     let stop = endless.canceller();
     let others = std::thread::spawn(move || {
@@ -195,10 +195,10 @@ pub(super) fn a_target_that_is_missed(look: &mut Look) {
         endless.query(text, &[]).and_then(|rows| rows.collect()).map(|_| ())
     });
     until("the class misses its target", || {
-        ask("0.1");
+        ask("0.4");
         look.number(&mut watcher, "threads_given_up", of) > 0.0
     });
-    assert!(look.number(&mut watcher, "measured_ms", of) > 40.0);
+    assert!(look.number(&mut watcher, "measured_ms", of) > 200.0);
     assert_eq!(look.at(&mut watcher, "state", of), "STEERING");
     assert!(look.at(&mut watcher, "last_action", of).contains("worker threads"));
     assert_ne!(look.at(&mut watcher, "reason", of), "NULL");
