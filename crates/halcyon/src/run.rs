@@ -273,6 +273,8 @@ impl Session {
     #[inline]
     pub(crate) fn end_run(&mut self, run: Run, ran: Result<Ran>, out: &RowSet) -> Result<Ran> {
         let Run { wishes, deadline, watch, mut in_class } = run;
+        // A statement that was refused before it went on leaves its place at the gate.
+        self.at_gate = None;
         let admitted = self.admitted.take();
         match &mut in_class {
             Some(in_class) => in_class.admitted = admitted,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use halcyon_catalog::session_vars::Placement;
 use halcyon_prepare::plan::Plan;
-use halcyon_workload::{Band, ClassId, Context, Limits, Resolution, Snapshot, band};
+use halcyon_workload::{Band, ClassId, Context, Key, Limits, Resolution, Snapshot, band};
 
 /// The class of a session's statements, with what follows from it.
 #[derive(Clone)]
@@ -47,8 +47,6 @@ impl SessionClass {
         limits: Arc<Limits>,
         resolution: Resolution,
     ) -> Self {
-        let limited_memory =
-            chain(snapshot, class).any(|class| snapshot.class(class).limits.total_memory.is_some());
         let is_gated = is_gated(snapshot, class, &limits);
         SessionClass {
             epoch: 0,
@@ -59,7 +57,7 @@ impl SessionClass {
             is_measured: !snapshot.is_plain(),
             timeout: limits.statement_timeout,
             memory: limits.statement_memory.and_then(|bytes| i64::try_from(bytes).ok()),
-            memory_class: (limited_memory || !snapshot.is_plain()).then_some(class.0),
+            memory_class: (!snapshot.is_plain()).then_some(class.0),
             placement: placement(snapshot, class, &limits),
             long: limits.auto_class.filter(|long| *long != class).map(|long| {
                 let limits = snapshot.restrict(class, long);
@@ -68,6 +66,11 @@ impl SessionClass {
             limits,
         }
     }
+}
+
+/// Numbers of the classes whose quotas of workers hold for a class: its own, and those above.
+pub(crate) fn quotas_of(snapshot: &Snapshot, class: ClassId) -> Arc<[u8]> {
+    chain(snapshot, class).map(|class| class.0).collect()
 }
 
 /// A class and those above it.
@@ -83,6 +86,9 @@ fn is_gated(snapshot: &Snapshot, class: ClassId, limits: &Limits) -> bool {
             || limits.targets.iter().any(Option::is_some)
             || limits.reject_cpu.is_some()
             || limits.queue_cpu.is_some()
+            // Every class has thresholds of memory, which alone make no class pass the gate.
+            || limits.origin(Key::RejectMemoryThreshold).is_some()
+            || limits.origin(Key::QueueMemoryThreshold).is_some()
     };
     let is_engine = [ClassId::CRITICAL, ClassId::BACKGROUND, ClassId::ADMIN].contains(&class);
     !is_engine
@@ -104,7 +110,7 @@ fn placement(snapshot: &Snapshot, class: ClassId, limits: &Limits) -> Placement 
         },
         workers_max: limits.statement_threads.map(|threads| threads as usize),
         is_watched: !snapshot.class(class).rules.is_empty(),
-        quotas: chain(snapshot, class).map(|class| class.0).collect(),
+        quotas: quotas_of(snapshot, class),
     }
 }
 

@@ -109,7 +109,8 @@ impl Watch {
                 }
             }
             Action::Throttle(percent) => {
-                shared.workload.throttle(&shared.datafusion, entry.id, *percent);
+                let (workload, df) = (&shared.workload, &shared.datafusion);
+                workload.throttle(df, snapshot, entry.id, class.id, *percent);
             }
         }
     }

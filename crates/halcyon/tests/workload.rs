@@ -372,6 +372,22 @@ fn mappings_hints_and_rights_decide_the_class() {
 }
 
 #[test]
+fn a_threshold_of_memory_alone_makes_a_class_pass_the_gate() {
+    let (db, mut admin) = database();
+    run(
+        &mut admin,
+        "CREATE WORKLOAD CLASS never SET 'ADMISSION CONTROL REJECT MEMORY THRESHOLD' = '0'",
+    );
+    run(
+        &mut admin,
+        "CREATE WORKLOAD MAPPING m WORKLOAD CLASS never SET 'APPLICATION NAME' = 'never'",
+    );
+    let error = refused(&mut of(&db, "never"), "SELECT i FROM n WHERE i = 3");
+    assert_eq!(error.state().as_str(), "53000", "{error:?}");
+    assert_eq!(one(&mut of(&db, "other"), "SELECT i FROM n WHERE i = 3"), "3");
+}
+
+#[test]
 fn the_brake_holds_everything_but_the_hand_that_releases_it() {
     let (db, mut admin) = database();
     run(

@@ -11,6 +11,7 @@ use halcyon_workload::{CLASSES, ClassId, Snapshot, Usage};
 use parking_lot::Mutex;
 
 use super::Workload;
+use crate::session_class::quotas_of;
 
 /// A rule that has come to a statement.
 #[derive(Clone)]
@@ -71,6 +72,7 @@ impl Workload {
         if has_targets {
             self.keep_targets(df);
         }
+        self.throttles.lock().retain(|(execution, _)| !execution.group.is_done());
         has_targets || waits
     }
 
@@ -101,22 +103,29 @@ impl Workload {
     /// Has the running statement of a session go on with the workers of another class. Its priority stays.
     pub fn move_to(&self, df: &DataFusion, snapshot: &Snapshot, session: u32, class: ClassId) {
         let Some(runtime) = df.started_runtime() else { return };
-        let chain = std::iter::successors(Some(class), |class| snapshot.class(*class).parent);
-        let classes: Vec<u8> = chain.map(|class| class.0).collect();
-        let quotas = df.quotas().under(&classes, runtime);
+        let quotas = df.quotas().under(&quotas_of(snapshot, class), runtime);
         of_session(df, session).for_each(|execution| execution.group.under(&quotas));
     }
 
-    /// Has the running statement of a session go on with a part of its workers, and with one at least.
-    pub fn throttle(&self, df: &DataFusion, session: u32, percent: u8) {
+    /// Has the running statement of a session go on with a part of its workers, and with one at least. What its class
+    /// allows still holds.
+    pub fn throttle(
+        &self,
+        df: &DataFusion,
+        snapshot: &Snapshot,
+        session: u32,
+        class: ClassId,
+        percent: u8,
+    ) {
         let Some(runtime) = df.started_runtime() else { return };
+        let of_class = df.quotas().under(&quotas_of(snapshot, class), runtime);
         for execution in of_session(df, session) {
             let workers = execution.workers * usize::from(percent) / 100;
-            let quota = runtime.quota(workers.max(1));
-            execution.group.under(std::slice::from_ref(&quota));
-            self.throttles.lock().push((execution, quota));
+            let own = runtime.quota(workers.max(1));
+            let quotas: Vec<_> = of_class.iter().chain([&own]).cloned().collect();
+            execution.group.under(&quotas);
+            self.throttles.lock().push((execution, own));
         }
-        self.throttles.lock().retain(|(execution, _)| !execution.group.is_done());
     }
 }
 

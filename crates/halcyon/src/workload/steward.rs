@@ -3,6 +3,7 @@
 //! There is none in a database without workload classes of users. It sleeps a tenth of a second between two looks, and
 //! a hundredth while statements wait at the gate or a class has a latency target.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -61,7 +62,12 @@ impl Steward {
 
 fn watch(shared: &(Mutex<State>, Condvar), mut duties: Box<dyn Duties>) {
     loop {
-        let pause = if duties.look() { QUICK } else { SLOW };
+        // Classes that are held back for the moment would be so for ever without the next look.
+        let is_busy = catch_unwind(AssertUnwindSafe(|| duties.look())).unwrap_or_else(|_| {
+            tracing::error!("a look at the workload classes has failed");
+            true
+        });
+        let pause = if is_busy { QUICK } else { SLOW };
         let mut state = shared.0.lock();
         let end = Instant::now() + pause;
         while !state.is_roused && !state.is_stopped {
