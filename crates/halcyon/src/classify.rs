@@ -8,7 +8,7 @@ use halcyon_prepare::plan::{Plan, Prepared};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_workload::{ClassId, Context, Resolution, Snapshot};
 
-use crate::activity::{ClassShown, SessionEntry, Watch};
+use crate::activity::{ClassShown, Watch};
 use crate::session::Session;
 use crate::session_class::SessionClass;
 use crate::workload::InClass;
@@ -20,21 +20,8 @@ impl Session {
     /// Errors: 53300 if it has as many as its CONNECTION LIMIT says.
     pub fn require_connection(&mut self) -> Result<()> {
         self.classify();
-        let SessionClass { class, limits, .. } = &self.class;
-        let Some(most) = limits.connections else { return Ok(()) };
-        let sessions = self.shared.sessions.lock();
-        let of_class = |entry: &&Arc<SessionEntry>| {
-            entry.client.is_some() && entry.class().is_some_and(|shown| shown.class == *class)
-        };
-        if sessions.values().filter(of_class).count() <= most as usize {
-            return Ok(());
-        }
-        drop(sessions);
-        let snapshot = self.shared.workload.snapshot();
-        let name = &snapshot.class(*class).name;
-        let message = format!("too many connections for workload class \"{name}\"");
-        Err(SqlError::new(SqlState::TOO_MANY_CONNECTIONS, message)
-            .detail(format!("Its CONNECTION LIMIT is {most}.")))
+        self.connection = Some(self.shared.workload.connect(self.class.class)?);
+        Ok(())
     }
 
     /// Finds the class of the statement that is about to run.

@@ -42,7 +42,7 @@ use crate::statement::{Statement, is_taken_after_failure, split_statements};
 use crate::suspended::Suspended;
 use crate::transaction::{Block, Work};
 use crate::upgrades::BlockLocks;
-use crate::workload::{Admitted, Waiting};
+use crate::workload::{Admitted, Connected, Waiting};
 
 /// A session: one user's conversation with the database. It may move between threads, but not be
 /// shared.
@@ -91,6 +91,8 @@ pub struct Session {
     jitter: u64,
     /// The workload class of its statements.
     pub(crate) class: SessionClass,
+    /// The connection that the session serves, as its class counts it.
+    pub(crate) connection: Option<Connected>,
     /// The statement that waits to be let in.
     pub(crate) at_gate: Option<Waiting>,
     /// The running statement's right to run.
@@ -178,6 +180,7 @@ impl Session {
             losses: 0,
             jitter: 0x9E37_79B9_7F4A_7C15 ^ u64::from(id),
             class,
+            connection: None,
             at_gate: None,
             admitted: None,
         };

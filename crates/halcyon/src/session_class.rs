@@ -83,7 +83,7 @@ fn is_gated(snapshot: &Snapshot, class: ClassId, limits: &Limits) -> bool {
     let bounds = |limits: &Limits| {
         limits.concurrency.is_some()
             || limits.total_threads.is_some()
-            || limits.targets.iter().any(Option::is_some)
+            || limits.has_target()
             || limits.reject_cpu.is_some()
             || limits.queue_cpu.is_some()
             // Every class has thresholds of memory, which alone make no class pass the gate.

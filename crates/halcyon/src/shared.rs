@@ -11,7 +11,7 @@ use halcyon_plan::engine::DataFusion;
 use halcyon_prepare::cache::StatementCache;
 use halcyon_store::Partition;
 use halcyon_txn::{Manager, PartitionCell};
-use halcyon_workload::{Class, Machine, Snapshot};
+use halcyon_workload::{Machine, Snapshot};
 use parking_lot::Mutex;
 
 use crate::activity::{SessionEntry, StatementTable};
@@ -141,8 +141,8 @@ impl Shared {
         let snapshot = self.workload.define(&self.catalog.load().workload, &machine);
         self.workload.define_targets(&self.datafusion, &snapshot);
         // A controller takes workers from statements that run.
-        let has_targets = |class: &Class| class.limits.targets.iter().any(Option::is_some);
-        let all = snapshot.classes().any(has_targets).then_some(machine.threads);
+        let has_targets = snapshot.classes().any(|class| class.limits.has_target());
+        let all = has_targets.then_some(machine.threads);
         for class in snapshot.classes() {
             let limits = &class.limits;
             let above = class.parent.map(|above| above.0);

@@ -29,12 +29,12 @@ use halcyon_base::clock::{self, Moment};
 use halcyon_base::memory::AccountId;
 use halcyon_plan::executions::Execution;
 use halcyon_sql::error::{SqlError, SqlState};
-use halcyon_task::Quota;
+use halcyon_task::{Quota, Waits};
 use halcyon_workload::gate::{Arrival, Gate, Grant, Reason, Rejection, Request, Ticket, Woken};
 use halcyon_workload::{CLASSES, ClassId, Definitions, Machine, Snapshot};
 use parking_lot::Mutex;
 
-use actions::{AllWaited, RuleEvents, Waited};
+use actions::{AllWaited, RuleEvents};
 use latency::Latencies;
 use steward::Steward;
 use targets::TargetKeeper;
@@ -95,6 +95,18 @@ pub(crate) struct Admitted {
     grant: Option<Grant>,
 }
 
+/// A connection of a class, which dropping ends.
+pub(crate) struct Connected {
+    workload: Arc<Workload>,
+    class: ClassId,
+}
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        self.workload.doors.lock().gate.disconnect(self.class);
+    }
+}
+
 /// What has become of a statement that came to the gate.
 pub(crate) enum Came {
     Admitted(Admitted),
@@ -115,7 +127,7 @@ impl Workload {
             steward: Steward::default(),
             rule_events: RuleEvents::default(),
             targets: Mutex::new(targets),
-            waited: Mutex::new([Waited::default(); CLASSES]),
+            waited: Mutex::new([Waits::default(); CLASSES]),
             throttles: Mutex::default(),
             origin: Instant::now(),
         }
@@ -167,6 +179,13 @@ impl Workload {
         ask(&doors.gate, self.now_ns())
     }
 
+    /// Counts a connection to a class. Errors: 53300 if the class has as many as its CONNECTION LIMIT says.
+    pub fn connect(self: &Arc<Self>, class: ClassId) -> Result<Connected, SqlError> {
+        let connected = self.doors.lock().gate.connect(class);
+        let class = connected.map_err(|rejection| refused(&rejection))?;
+        Ok(Connected { workload: Arc::clone(self), class })
+    }
+
     /// A statement comes to the gate. One whose transaction holds locks does not wait there, since statements inside
     /// may wait for these locks.
     ///
@@ -209,7 +228,8 @@ pub(crate) fn refused(rejection: &Rejection) -> SqlError {
         Reason::Brake => SqlState::QUERY_CANCELED,
         _ => SqlState::INSUFFICIENT_RESOURCES,
     };
-    let message = format!("statement rejected by workload class \"{class_name}\": {reason}");
+    let what = if *reason == Reason::ConnectionLimit { "connection" } else { "statement" };
+    let message = format!("{what} rejected by workload class \"{class_name}\": {reason}");
     let error = SqlError::new(state, message);
     if *reason == Reason::Brake {
         return error.hint("An administrator releases it: ALTER SYSTEM SET WORKLOAD BRAKE = OFF.");

@@ -77,6 +77,18 @@ impl Waits {
         found.map_or(0, |(end_ns, _)| end_ns)
     }
 
+    /// What came after an earlier reading of the same counts.
+    pub fn since(&self, earlier: &Waits) -> Waits {
+        let mut since = *self;
+        let before = earlier.counts.iter();
+        since
+            .counts
+            .iter_mut()
+            .zip(before)
+            .for_each(|(count, had)| *count = count.saturating_sub(*had));
+        since
+    }
+
     fn add(&mut self, other: &Waits) {
         self.first_ns = self.first_ns.max(other.first_ns);
         self.counts.iter_mut().zip(other.counts).for_each(|(count, more)| *count += more);

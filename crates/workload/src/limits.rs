@@ -201,6 +201,11 @@ impl Default for Limits {
 pub(crate) const FLOOR_DEFAULT: u32 = 20;
 
 impl Limits {
+    /// Whether any quantile has a target.
+    pub fn has_target(&self) -> bool {
+        self.targets.iter().any(Option::is_some)
+    }
+
     /// The class whose definition has the value in force; `None` where it is the default.
     pub fn origin(&self, key: Key) -> Option<&str> {
         self.origins.get(&key).map(|name| &**name)

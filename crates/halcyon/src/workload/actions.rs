@@ -27,28 +27,14 @@ pub(crate) struct RuleEvent {
 #[derive(Default)]
 pub(crate) struct RuleEvents(Mutex<VecDeque<RuleEvent>>);
 
-/// What the tasks of a class had waited, at the last tick.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Waited {
-    count: u64,
-    sum_ns: u64,
-}
+/// What the tasks of each class had waited, at the last tick.
+pub(crate) type AllWaited = Mutex<[Waits; CLASSES]>;
 
-/// By class.
-pub(crate) type AllWaited = Mutex<[Waited; CLASSES]>;
-
-impl Waited {
-    fn of(waits: &Waits) -> Self {
-        let sum_ns = waits.buckets().map(|(ns, count)| ns.saturating_mul(count)).sum();
-        Waited { count: waits.count(), sum_ns }
-    }
-
-    /// What came since, if anything did.
-    fn since(self, before: Waited) -> Option<Ready> {
-        let steps = self.count.saturating_sub(before.count);
-        let wait_ns = self.sum_ns.saturating_sub(before.sum_ns).checked_div(steps)?;
-        Some(Ready { wait_ns, steps })
-    }
+/// The mean of waits; `None` without any.
+fn mean(waits: &Waits) -> Option<Ready> {
+    let steps = waits.count();
+    let sum_ns: u64 = waits.buckets().map(|(ns, count)| ns.saturating_mul(count)).sum();
+    Some(Ready { wait_ns: sum_ns.checked_div(steps)?, steps })
 }
 
 impl RuleEvents {
@@ -61,8 +47,7 @@ impl Workload {
     /// Ticks the gate. Whether the next tick should come soon: somebody waits, or a class has a target.
     pub fn tick(&self, df: &DataFusion, cpu_percent: f64, memory_percent: f64) -> bool {
         let snapshot = self.snapshot();
-        let has_targets =
-            snapshot.classes().any(|class| class.limits.targets.iter().any(Option::is_some));
+        let has_targets = snapshot.classes().any(|class| class.limits.has_target());
         let mut observation = Observation::new(cpu_percent, memory_percent);
         let waits = self.ask_gate(|gate, _| !gate.queue().is_empty());
         if has_targets || waits {
@@ -84,8 +69,8 @@ impl Workload {
         for (number, (ready, before)) in
             (0..).zip(observation.ready.iter_mut().zip(before.iter_mut()))
         {
-            let now = Waited::of(&counters.class(TaskClass(number)).waits);
-            *ready = now.since(*before);
+            let now = counters.class(TaskClass(number)).waits;
+            *ready = mean(&now.since(before));
             *before = now;
         }
     }

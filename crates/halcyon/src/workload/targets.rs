@@ -31,7 +31,7 @@ pub(crate) struct TargetKeeper {
 #[derive(Clone, Default)]
 struct Before {
     busy_ns: u64,
-    waits: Vec<(u64, u64)>,
+    waits: Waits,
 }
 
 /// A cap, and the share of a worker that is saved up.
@@ -139,7 +139,11 @@ impl Workload {
             let busy_ns = tasks.as_ref().map_or(0, |tasks| tasks.busy_ns);
             let slots = busy_ns.saturating_sub(before.busy_ns) as f64 / passed_ns.max(1) as f64;
             before.busy_ns = busy_ns;
-            let ready_wait_p99 = tasks.as_ref().and_then(|tasks| before.p99_since(&tasks.waits));
+            let waits = tasks.map(|tasks| tasks.waits).unwrap_or_default();
+            let since = waits.since(&before.waits);
+            before.waits = waits;
+            let ready_wait_p99 =
+                (since.count() > 0).then(|| Duration::from_nanos(since.quantile_ns(0.99)));
             let running = self.counts[number].running.load(Ordering::Relaxed);
             let latencies = self.latencies.of(class.id);
             let quantile = |of: Quantile| latencies.as_ref()?.quantile(now_ns, of.share());
@@ -153,25 +157,5 @@ impl Workload {
             });
         }
         Observation { now_ns, classes: observed }
-    }
-}
-
-impl Before {
-    /// The 99th percentile, to a factor of two, of the waits since the last step; `None` without waits.
-    fn p99_since(&mut self, waits: &Waits) -> Option<Duration> {
-        let now: Vec<(u64, u64)> = waits.buckets().collect();
-        let before = std::mem::replace(&mut self.waits, now.clone());
-        let earlier = |at: usize| before.get(at).map_or(0, |(_, count)| *count);
-        let since: Vec<(u64, u64)> = (now.iter().enumerate())
-            .map(|(at, (end_ns, count))| (*end_ns, count.saturating_sub(earlier(at))))
-            .collect();
-        let all: u64 = since.iter().map(|(_, count)| count).sum();
-        let wanted = (all as f64 * 0.99).ceil() as u64;
-        let mut seen = 0;
-        let found = since.iter().find(|(_, count)| {
-            seen += count;
-            seen >= wanted.max(1)
-        });
-        found.map(|(end_ns, _)| Duration::from_nanos(*end_ns))
     }
 }

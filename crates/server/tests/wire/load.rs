@@ -132,6 +132,27 @@ fn one_connection_too_many_is_told_so() {
 }
 
 #[test]
+fn a_class_has_as_many_connections_as_its_limit_says() {
+    let server = server_with(ServerConfig::default());
+    let mut admin = Raw::connect(server.address());
+    admin.ok("CREATE ROLE bob LOGIN");
+    admin.ok("CREATE WORKLOAD CLASS few SET 'CONNECTION LIMIT' = 2");
+    admin.ok("CREATE WORKLOAD MAPPING m WORKLOAD CLASS few SET 'USER NAME' = 'bob'");
+    let login = || {
+        let mut raw = Raw::silent(server.address());
+        raw.send(&startup("bob"));
+        let answer = raw.until(b'Z');
+        (raw, answer[0].field(b'C').map(str::to_owned))
+    };
+    let (first, second) = (login(), login());
+    assert_eq!((first.1, second.1), (None, None));
+    assert_eq!(login().1.as_deref(), Some("53300"));
+    Raw::connect(server.address()).ok("SELECT 1");
+    drop(first.0);
+    eventually("room for another", || login().1.is_none());
+}
+
+#[test]
 fn the_last_connections_are_kept_for_superusers() {
     let config = ServerConfig {
         connections_max: 3,

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::latency::Measured;
-use crate::limits::{CLASSES, ClassId, Limits, Quantile};
+use crate::limits::{CLASSES, ClassId, Quantile};
 use crate::snapshot::{Class, Snapshot};
 use promise::{Promise, Verdict};
 
@@ -213,7 +213,7 @@ impl Targets {
             })
         };
         let mut promises = BTreeMap::new();
-        for class in snapshot.classes().filter(|class| class.enabled && has_target(&class.limits)) {
+        for class in snapshot.classes().filter(|class| class.enabled && class.limits.has_target()) {
             let kept = if same(class) { self.promises.remove(&class.id) } else { None };
             promises.insert(class.id, kept.unwrap_or_else(|| Promise::new(&class.limits.targets)));
         }
@@ -490,10 +490,6 @@ impl Targets {
 
 fn action(class: ClassId, actuator: Actuator, for_class: ClassId, reason: &str) -> Action {
     Action { class, actuator, for_class, reason: reason.to_owned() }
-}
-
-fn has_target(limits: &Limits) -> bool {
-    limits.targets.iter().any(Option::is_some)
 }
 
 /// Classes that may be cut for a class: of lower priority, and neither the log's nor the administrator's.
