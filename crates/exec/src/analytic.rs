@@ -2,7 +2,7 @@
 //!
 //! A plan becomes physical when it first runs, because the row counts that decide the order of
 //! joins are known only then. The physical plan is kept and runs again over any snapshot
-//! ([`halcyon_plan::provider::ScanExec`] finds its roots in the task context). It is made anew
+//! ([`halcyon_scan::scan::ScanExec`] finds its roots in the task context). It is made anew
 //! - for every execution, if the statement has parameters or asks for something that belongs to
 //!   the execution (`now()`, `nextval`, system views): these are put in as constants first;
 //! - if the session's thread limit changed, or a table's row count by more than a factor of four;
@@ -34,8 +34,10 @@ use datafusion::common::Result as DfResult;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{Expr, LogicalPlan, WindowFunctionDefinition};
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use datafusion::physical_plan::displayable;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
@@ -48,7 +50,7 @@ use futures::{FutureExt, StreamExt};
 use halcyon_aggregates::watched;
 use halcyon_base::clock;
 use halcyon_base::memory::Work;
-use halcyon_operators::{on_workers, paced};
+use halcyon_operators::{findings_reach_scans, on_workers, paced};
 use halcyon_store::Partition;
 use halcyon_task::{Annotation, ClassId, Locality, Priority, RunningGroup};
 use halcyon_txn::{CancelToken, Mode};
@@ -64,10 +66,11 @@ use halcyon_plan::execution;
 use halcyon_plan::executions;
 use halcyon_plan::interrupts::under;
 use halcyon_plan::intervals;
-use halcyon_plan::provider::{Snapshot, is_system_table, table_of, tables_of};
 use halcyon_plan::semantics;
 use halcyon_plan::setup::config;
-use halcyon_plan::wide;
+use halcyon_scan::provider::{is_system_table, table_of, tables_of};
+use halcyon_scan::snapshot::Snapshot;
+use halcyon_scan::wide;
 use halcyon_sql::diagnose::sql_error;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::stack::{THREAD_BYTES, drop_deep, with_new_stack, with_stack};
@@ -100,6 +103,8 @@ pub struct AnalyticalPlan {
     waits: bool,
     /// Whether the query is FOR UPDATE: it runs under exclusive locks instead of on a snapshot.
     locks_rows: bool,
+    /// Whether the physical plan is DataFusion's alone: the slow twin.
+    is_plain: bool,
     physical: Mutex<Option<Arc<Physical>>>,
 }
 
@@ -127,6 +132,7 @@ impl AnalyticalPlan {
             bound_late,
             waits,
             locks_rows: false,
+            is_plain: false,
             physical: Mutex::new(None),
         }
     }
@@ -134,6 +140,13 @@ impl AnalyticalPlan {
     /// The plan with every part scanned: the slow twin of [`crate::lookups`], for tests.
     pub fn scanning(mut self) -> Self {
         self.lookups = Lookups::none();
+        self
+    }
+
+    /// The plan with filters above scans, joins in the order of the text, and nothing found by joins used elsewhere:
+    /// the slow twin of the order of joins and of [`halcyon_operators::findings_reach_scans`], for tests.
+    pub fn plain(mut self) -> Self {
+        self.is_plain = true;
         self
     }
 
@@ -178,9 +191,13 @@ impl AnalyticalPlan {
     ) -> Result<BatchStream> {
         with_new_stack(|| {
             let looked_up = under(env.cancel, || self.looked_up(env, &roots))?;
-            let snapshot = Arc::new(Snapshot::new(&self.tables, roots));
+            let snapshot = Arc::new(Snapshot::new(&self.tables, roots, self.df.samples()));
             let scanned = if looked_up.is_some() { 0 } else { snapshot.row_counts().sum() };
             let (plan, config) = under(env.cancel, || self.executable(env, &snapshot, looked_up))?;
+            let plan = match self.is_plain {
+                true => plan,
+                false => findings_reach_scans(plan).map_err(|error| sql_error(error, ""))?,
+            };
             self.launch(plan, config, env, placement(env, scanned))
         })
     }
@@ -261,7 +278,12 @@ impl AnalyticalPlan {
             let checked = semantics::with_checked_arithmetic(logical.clone())?;
             let checked = intervals::with_keys(like::with_searches(checked)?)?;
             let checked = with_watched_windows(checked)?;
-            let mut state = self.df.bare().clone();
+            let mut state = match self.is_plain {
+                true => SessionStateBuilder::new_from_existing(self.df.bare().clone())
+                    .with_physical_optimizer_rules(PhysicalOptimizer::new().rules)
+                    .build(),
+                false => self.df.bare().clone(),
+            };
             *state.config_mut() = config.clone();
             state.execution_props_mut().config_options = Some(Arc::clone(config.options()));
             let planner = DefaultPhysicalPlanner::default();

@@ -28,7 +28,7 @@ use crate::point::{PointPlan, Scratch};
 use halcyon_catalog::Table;
 use halcyon_plan::env::{Env, Roots};
 use halcyon_plan::execution;
-use halcyon_plan::provider::{is_target, table_of};
+use halcyon_scan::provider::{is_target, table_of};
 use halcyon_sql::diagnose::sql_error;
 use halcyon_sql::error::Result;
 use halcyon_sql::rows::RowSet;

@@ -2,220 +2,88 @@
 //!
 //! One list of cases per topic: a query, and its rows as `a|b;c|d`, or `!` and an SQLSTATE.
 
-use std::collections::HashMap;
-use std::sync::Arc;
+mod world;
 
-use halcyon_base::ids::{PartitionId, TableId};
-use halcyon_catalog::session_vars::SessionVars;
-use halcyon_catalog::{Catalog, Column, Relation, Table, View};
-use halcyon_exec::analytic::AnalyticalPlan;
-use halcyon_plan::bind::{Binder, result_columns};
-use halcyon_plan::engine::DataFusion;
 use halcyon_plan::env::{Clock, Env};
-use halcyon_sql::coerce::{self, zone::TimeZone};
-use halcyon_sql::error::{Result, SqlError};
-use halcyon_sql::parse;
+use halcyon_sql::error::SqlError;
 use halcyon_sql::types::SqlType;
-use halcyon_sql::values::value_at;
-use halcyon_store::{Partition, Value, ValueRef};
-use halcyon_txn::{CancelToken, PartitionCell};
+use halcyon_store::{Value, ValueRef};
+use halcyon_txn::CancelToken;
 
-/// A small world of tables whose roots are kept by hand.
-struct World {
-    catalog: Arc<Catalog>,
-    session: SessionVars,
-    df: DataFusion,
-    roots: HashMap<TableId, Vec<triomphe::Arc<Partition>>>,
-}
+use crate::world::World;
 
-fn session() -> SessionVars {
-    SessionVars {
-        user: "halcyon".into(),
-        session_user: "halcyon".into(),
-        database: "halcyon".into(),
-        search_path: vec!["public".into()],
-        names_temporary: false,
-        time_zone: "UTC".into(),
-        threads: 2,
-        placement: halcyon_catalog::session_vars::Placement::of_class(3),
-        long_placement: None,
-        memory_bytes: 1 << 30,
-        session_id: 7,
-        sequence_values: Arc::default(),
-        copy_folder: None,
-    }
-}
-
-impl World {
-    fn new() -> Self {
-        let mut world = World {
-            catalog: Arc::new(Catalog::initial()),
-            session: session(),
-            df: DataFusion::default(),
-            roots: HashMap::new(),
-        };
-        world.session.user = world.catalog.roles.keys().next().expect("a superuser").clone();
-        world.add_tables();
-        world
-    }
-
-    fn add_tables(&mut self) {
-        use SqlType::*;
-        let money = Decimal { precision: 9, scale: 2 };
-        self.table(
-            "item",
-            &[("id", Integer), ("name", Varchar(Some(20))), ("price", money), ("born", Date)],
+fn world() -> World {
+    use SqlType::*;
+    let mut world = World::new();
+    let money = Decimal { precision: 9, scale: 2 };
+    world.table(
+        "item",
+        &[("id", Integer), ("name", Varchar(Some(20))), ("price", money), ("born", Date)],
+        &[
+            &["1", "tea", "4.20", "2020-01-31"],
+            &["2", "coffee", "5.00", "2021-06-15"],
+            &["3", "milk", "", ""],
+            &["4", "tea", "3.90", "2020-02-29"],
+        ],
+    );
+    world.table(
+        "wide",
+        &[
+            ("b", Boolean),
+            ("s", SmallInt),
+            ("i", Integer),
+            ("l", BigInt),
+            ("r", Real),
+            ("d", Double),
+            ("n", money),
+            ("c", Char(Some(5))),
+            ("t", Text),
+            ("y", Bytea),
+            ("da", Date),
+            ("ti", Time),
+            ("ts", Timestamp),
+            ("tz", TimestampTz),
+            ("iv", Interval),
+            ("u", Uuid),
+        ],
+        &[
             &[
-                &["1", "tea", "4.20", "2020-01-31"],
-                &["2", "coffee", "5.00", "2021-06-15"],
-                &["3", "milk", "", ""],
-                &["4", "tea", "3.90", "2020-02-29"],
+                "true",
+                "-3",
+                "7",
+                "9000000000",
+                "1.5",
+                "0.1",
+                "12.34",
+                "ab",
+                "text",
+                "\\x00ff",
+                "2020-02-29",
+                "12:34:56.5",
+                "2020-01-02 03:04:05",
+                "2020-01-02 03:04:05+00",
+                "1 day 02:00:00",
+                "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11",
             ],
-        );
-        self.table(
-            "wide",
-            &[
-                ("b", Boolean),
-                ("s", SmallInt),
-                ("i", Integer),
-                ("l", BigInt),
-                ("r", Real),
-                ("d", Double),
-                ("n", money),
-                ("c", Char(Some(5))),
-                ("t", Text),
-                ("y", Bytea),
-                ("da", Date),
-                ("ti", Time),
-                ("ts", Timestamp),
-                ("tz", TimestampTz),
-                ("iv", Interval),
-                ("u", Uuid),
-            ],
-            &[
-                &[
-                    "true",
-                    "-3",
-                    "7",
-                    "9000000000",
-                    "1.5",
-                    "0.1",
-                    "12.34",
-                    "ab",
-                    "text",
-                    "\\x00ff",
-                    "2020-02-29",
-                    "12:34:56.5",
-                    "2020-01-02 03:04:05",
-                    "2020-01-02 03:04:05+00",
-                    "1 day 02:00:00",
-                    "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11",
-                ],
-                &["", "", "", "", "", "", "", "", "", "", "", "", "", "", "", ""],
-            ],
-        );
-        let numbers: Vec<[String; 2]> =
-            (0..10_000).map(|i| [i.to_string(), (i % 10).to_string()]).collect();
-        let rows: Vec<[&str; 2]> = numbers.iter().map(|[a, b]| [a.as_str(), b.as_str()]).collect();
-        let rows: Vec<&[&str]> = rows.iter().map(|row| row.as_slice()).collect();
-        self.table("numbers", &[("n", Integer), ("digit", Integer)], &rows);
-        self.view(
-            "teas",
-            "SELECT id, price AS cost FROM item WHERE name = 'tea'",
-            &[("id", Integer), ("cost", money)],
-        );
-    }
-
-    fn table(&mut self, name: &str, columns: &[(&str, SqlType)], rows: &[&[&str]]) {
-        let id = TableId(self.catalog.ids.oid());
-        let columns: Vec<Column> =
-            columns.iter().map(|(name, ty)| Column::new(*name, *ty)).collect();
-        let mut table = Table::new(id, "public", name, "halcyon", columns);
-        let mut root = Partition::new(table.store_schema());
-        for row in rows {
-            let values: Vec<Value> = row
-                .iter()
-                .zip(&table.columns)
-                .map(|(text, column)| match *text {
-                    "" => Value::Null,
-                    text => coerce::parse_owned(text, column.ty, &TimeZone::UTC).expect(text),
-                })
-                .collect();
-            let values: Vec<ValueRef<'_>> = values.iter().map(Value::as_ref).collect();
-            root.insert(&values).expect("no index");
-        }
-        let partition = PartitionId(id.0);
-        table.cells.push(Arc::new(PartitionCell::new(partition, root.clone())));
-        self.roots.insert(id, vec![triomphe::Arc::new(root)]);
-        let mut catalog = (*self.catalog).clone();
-        catalog.put("public", name, Relation::Table(Arc::new(table)));
-        self.catalog = Arc::new(catalog);
-    }
-
-    fn view(&mut self, name: &str, query: &str, columns: &[(&str, SqlType)]) {
-        let mut catalog = (*self.catalog).clone();
-        let view = View {
-            oid: catalog.ids.oid(),
-            schema: "public".into(),
-            name: name.into(),
-            query: query.into(),
-            columns: columns.iter().map(|(name, ty)| ((*name).into(), *ty)).collect(),
-            owner: "halcyon".into(),
-            grants: Vec::new(),
-            comment: None,
-        };
-        catalog.put("public", name, Relation::View(Arc::new(view)));
-        self.catalog = Arc::new(catalog);
-    }
-
-    fn plan(&self, text: &str) -> Result<(AnalyticalPlan, Vec<SqlType>)> {
-        let parsed = parse::parse(text)?.pop().expect("a statement");
-        let Some(query) = parsed.statement.into_query() else { panic!("not a query: {text}") };
-        let binder = Binder::new(&self.catalog, &self.session, &self.df);
-        let bound =
-            parse::with_stack(|| binder.query_with(*query.clone(), None, &[], parsed.text))?;
-        let plan = binder.optimize(bound.plan)?;
-        Ok((AnalyticalPlan::new(plan, &self.df), bound.params))
-    }
-
-    fn run(&self, plan: &AnalyticalPlan, params: &[Value]) -> Result<Vec<Vec<String>>> {
-        let cancel = CancelToken::new();
-        let env = Env {
-            catalog: &self.catalog,
-            params,
-            session: &self.session,
-            clock: Clock::since(1_600_000_000_000_000),
-            cancel: &cancel,
-        };
-        let roots = plan.tables().iter().map(|table| self.roots[&table.id].clone()).collect();
-        let columns = result_columns(plan.logical());
-        let mut rows = Vec::new();
-        for batch in plan.start(&env, roots)? {
-            let batch = batch?;
-            for row in 0..batch.num_rows() {
-                let cells =
-                    batch.columns().iter().zip(columns.iter()).map(|(array, column)| {
-                        match (value_at(array.as_ref(), row), column.ty) {
-                            (Some(ValueRef::Null), _) => "∅".to_owned(),
-                            (Some(value), Some(ty)) => coerce::to_text(value, ty, &TimeZone::UTC),
-                            _ => "?".to_owned(),
-                        }
-                    });
-                rows.push(cells.collect());
-            }
-        }
-        Ok(rows)
-    }
-
-    fn rows(&self, text: &str) -> Result<Vec<Vec<String>>> {
-        let (plan, _) = self.plan(text)?;
-        self.run(&plan, &[])
-    }
+            &["", "", "", "", "", "", "", "", "", "", "", "", "", "", "", ""],
+        ],
+    );
+    let numbers: Vec<[String; 2]> =
+        (0..10_000).map(|i| [i.to_string(), (i % 10).to_string()]).collect();
+    let rows: Vec<[&str; 2]> = numbers.iter().map(|[a, b]| [a.as_str(), b.as_str()]).collect();
+    let rows: Vec<&[&str]> = rows.iter().map(|row| row.as_slice()).collect();
+    world.table("numbers", &[("n", Integer), ("digit", Integer)], &rows);
+    world.view(
+        "teas",
+        "SELECT id, price AS cost FROM item WHERE name = 'tea'",
+        &[("id", Integer), ("cost", money)],
+    );
+    world
 }
 
 /// Runs each query and compares; tells all that differ.
 fn check(cases: &[(&str, &str)]) {
-    let world = World::new();
+    let world = world();
     let mut wrong = Vec::new();
     for (query, expected) in cases {
         let got = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| world.rows(query)));
@@ -491,7 +359,7 @@ fn wrong_queries_are_told_so() {
 
 #[test]
 fn errors_have_places_and_hints() {
-    let world = World::new();
+    let world = world();
     let error = |text: &str| -> SqlError { world.rows(text).expect_err(text) };
     let unknown = error("SELECT id,\n  nmae FROM item");
     assert_eq!(unknown.message(), "column \"nmae\" does not exist");
@@ -507,7 +375,7 @@ fn errors_have_places_and_hints() {
 
 #[test]
 fn parameters_get_their_types_from_where_they_stand() {
-    let world = World::new();
+    let world = world();
     for (text, types) in [
         ("SELECT id FROM item WHERE id = $1", vec![SqlType::Integer]),
         (
@@ -541,7 +409,7 @@ fn parameters_get_their_types_from_where_they_stand() {
 
 #[test]
 fn a_kept_plan_runs_again_without_planning() {
-    let mut world = World::new();
+    let mut world = world();
     let (plan, _) = world.plan("SELECT count(*), sum(id) FROM item WHERE id > 0").expect("plan");
     assert_eq!(world.run(&plan, &[]).expect("first"), [["4", "10"]]);
     let before = world.df.plannings();
@@ -563,7 +431,7 @@ fn plan_lines(world: &World, text: &str) -> Vec<String> {
 
 #[test]
 fn semi_joins_go_below_joins_that_only_add_rows() {
-    let world = World::new();
+    let world = world();
     let order = |text: &str| {
         let lines = plan_lines(&world, text);
         let at = |what: &str| lines.iter().position(|line| line.starts_with(what));
@@ -597,7 +465,7 @@ fn semi_joins_go_below_joins_that_only_add_rows() {
 
 #[test]
 fn dates_are_compared_as_dates() {
-    let world = World::new();
+    let world = world();
     let text = "SELECT id FROM item WHERE born < date '2020-01-31' + interval '1 day' ORDER BY id";
     let shown = plan_lines(&world, text).join("\n");
     assert!(shown.contains("item.born < Date32(\"2020-02-01\")"), "{shown}");
@@ -608,7 +476,7 @@ fn dates_are_compared_as_dates() {
 #[ignore = "takes minutes in an unoptimised build; docs/testing.md has the command"]
 fn large_statements_are_taken() {
     const LONG: usize = 500;
-    let world = World::new();
+    let world = world();
     let list = (0..20_000).map(|i| i.to_string()).collect::<Vec<_>>().join(", ");
     let text = format!("SELECT count(*) FROM numbers WHERE n IN ({list})");
     assert_eq!(world.rows(&text).expect("a long list"), [["10000"]]);
@@ -626,7 +494,7 @@ fn large_statements_are_taken() {
 
 #[test]
 fn memory_limit_and_cancellation_end_a_statement() {
-    let mut world = World::new();
+    let mut world = world();
     world.session.memory_bytes = 10_000;
     let error =
         world.rows("SELECT n, count(*) FROM numbers GROUP BY n ORDER BY n").expect_err("too much");

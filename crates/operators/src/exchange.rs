@@ -79,6 +79,11 @@ impl ExchangeExec {
         ExchangeExec { input, way, properties, metrics, running: Mutex::new(None) }
     }
 
+    /// Whether the exchange may end before its inputs do.
+    pub(crate) fn ends_early(&self) -> bool {
+        matches!(self.way, Way::Gather { fetch: Some(_) })
+    }
+
     fn inputs(&self) -> usize {
         self.input.output_partitioning().partition_count()
     }

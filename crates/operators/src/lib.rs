@@ -6,9 +6,11 @@
 #![forbid(unsafe_code)]
 
 mod exchange;
+mod findings;
 mod mailbox;
 mod pacing;
 mod placement;
 
+pub use findings::findings_reach_scans;
 pub use pacing::paced;
 pub use placement::on_workers;

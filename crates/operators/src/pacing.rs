@@ -3,7 +3,7 @@
 //! Scans give their worker back by themselves, but a join or a series can produce rows for minutes from the
 //! rows that it has read. An operator that consumes them in a loop would neither notice that the statement
 //! was cancelled, or refused memory, nor let other tasks run. And a join's rows share their texts, which
-//! operators above may copy: wide rows come in small batches ([`halcyon_plan::wide`]).
+//! operators above may copy: wide rows come in small batches ([`halcyon_scan::wide`]).
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -24,7 +24,7 @@ use datafusion::physical_plan::{
 };
 use futures::{Stream, StreamExt};
 use halcyon_plan::interrupts::go_on;
-use halcyon_plan::wide;
+use halcyon_scan::wide;
 use halcyon_task::poll_proceed;
 
 /// Operators that are paced.
@@ -51,7 +51,7 @@ pub fn paced(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
 
 /// Gives its input's rows, yields now and then, and ends with the statement.
 #[derive(Clone, Debug)]
-struct PacedExec {
+pub(crate) struct PacedExec {
     input: Arc<dyn ExecutionPlan>,
     properties: Arc<PlanProperties>,
 }

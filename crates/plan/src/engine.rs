@@ -9,6 +9,7 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::runtime::set_join_set_tracer;
 use datafusion::execution::SessionState;
 use halcyon_base::memory;
+use halcyon_scan::sample::Samples;
 use halcyon_task::{Runtime, Shares};
 use parking_lot::Mutex;
 
@@ -39,6 +40,7 @@ struct Shared {
     plannings: AtomicU64,
     executions: Executions,
     quotas: Quotas,
+    samples: Arc<Samples>,
     /// How workload classes share the workers' time, once somebody has said so.
     shares: Mutex<Option<Shares>>,
 }
@@ -71,6 +73,7 @@ impl DataFusion {
             plannings: AtomicU64::new(0),
             executions: Executions::default(),
             quotas: Quotas::default(),
+            samples: Arc::default(),
             shares: Mutex::default(),
         }))
     }
@@ -145,6 +148,11 @@ impl DataFusion {
     /// The workers that workload classes may use.
     pub fn quotas(&self) -> &Quotas {
         &self.0.quotas
+    }
+
+    /// Samples of the database's tables.
+    pub fn samples(&self) -> &Arc<Samples> {
+        &self.0.samples
     }
 
     /// The workers that operators run on, if a statement has needed them so far.

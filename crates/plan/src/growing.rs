@@ -24,7 +24,7 @@ use halcyon_sql::error::{SqlError, SqlState};
 use memchr::memmem;
 
 use crate::interrupts::go_on;
-use crate::wide::{self, ELEMENT_BYTES, row_sizes};
+use halcyon_scan::wide::{self, ELEMENT_BYTES, row_sizes};
 
 /// The most bytes that the results of one call may have, over all rows of a batch.
 const BYTES_MAX: u64 = 256 << 20;

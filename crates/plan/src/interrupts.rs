@@ -15,6 +15,8 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::{PhysicalOptimizer, PhysicalOptimizerContext};
 use datafusion::physical_plan::ExecutionPlan;
 use halcyon_base::interrupt;
+use halcyon_joins::JoinOrder;
+use halcyon_scan::reach::FiltersReachScans;
 use halcyon_sql::diagnose::external;
 use halcyon_sql::error::SqlError;
 use halcyon_txn::CancelToken;
@@ -39,9 +41,14 @@ pub(crate) fn watched(rule: Rule) -> Rule {
     Arc::new(Watched(rule))
 }
 
-/// DataFusion's rules for physical plans, each of which looks before it begins.
+/// DataFusion's rules for physical plans, each of which looks before it begins. Filters reach scans and joins are put
+/// in order where DataFusion chooses the sides of joins.
 pub(crate) fn watched_physical_rules() -> Vec<PhysicalRule> {
-    let rules = PhysicalOptimizer::new().rules.into_iter();
+    let in_place_of = |rule: PhysicalRule| match rule.name() {
+        "join_selection" => vec![Arc::new(FiltersReachScans) as PhysicalRule, Arc::new(JoinOrder)],
+        _ => vec![rule],
+    };
+    let rules = PhysicalOptimizer::new().rules.into_iter().flat_map(in_place_of);
     rules.map(|rule| Arc::new(WatchedPhysical(rule)) as PhysicalRule).collect()
 }
 

@@ -4,7 +4,7 @@
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::{Expr, JoinType, LogicalPlan};
 
-use crate::provider::table_of;
+use halcyon_scan::provider::table_of;
 
 /// The origin of a column: a table's object id, and the number of the table's column from 1.
 pub type Origin = (u32, u16);

@@ -7,7 +7,7 @@ use crate::workspace::{Package, Workspace};
 #[rustfmt::skip]
 const ORDER: &[&str] = &[
     "base", "value", "json", "collations", "machine", "task", "tree", "store", "txn", "view", "delta", "workload",
-    "quick", "sql", "names", "functions", "collated", "aggregates", "unnest", "views", "catalog", "plan", "derived", "operators", "exec", "copy", "ddl", "pgcatalog", "prepare",
+    "quick", "sql", "names", "functions", "collated", "aggregates", "unnest", "joins", "views", "catalog", "scan", "plan", "derived", "operators", "exec", "copy", "ddl", "pgcatalog", "prepare",
     "halcyon", "server", "cell", "tpch", "graphs", "gauge", "lab", "cli",
 ];
 
@@ -15,8 +15,8 @@ const ORDER: &[&str] = &[
 #[rustfmt::skip]
 const BY_THE_DOOR: &[(&str, &[&str])] = &[
     ("server", &["store", "txn"]),
-    ("lab", &["store", "txn", "catalog", "plan", "derived", "operators", "exec", "copy", "ddl", "pgcatalog", "prepare"]),
-    ("cli", &["store", "txn", "catalog", "plan", "derived", "operators", "exec", "copy", "ddl", "pgcatalog", "prepare", "lab"]),
+    ("lab", &["store", "txn", "catalog", "scan", "plan", "derived", "operators", "exec", "copy", "ddl", "pgcatalog", "prepare"]),
+    ("cli", &["store", "txn", "catalog", "scan", "plan", "derived", "operators", "exec", "copy", "ddl", "pgcatalog", "prepare", "lab"]),
 ];
 
 /// Looks at every edge between our packages, development dependencies included.

@@ -13,7 +13,7 @@ use super::query::{self, QuerySource};
 use super::{Scope, ident};
 use crate::point::short::{Item, Request, ShortQuery};
 use halcyon_catalog::{Privilege, Table};
-use halcyon_plan::provider::{ROW_ID, table_of};
+use halcyon_scan::provider::{ROW_ID, table_of};
 use halcyon_sql::error::{Result, SqlError};
 use halcyon_sql::identifier::parts;
 use halcyon_sql::rows::ResultColumn;

@@ -10,8 +10,8 @@ use halcyon_store::{Type, Value};
 
 use super::aggregate::{Aggregate, Function};
 use halcyon_catalog::Table;
-use halcyon_plan::provider::{is_target, table_of};
 use halcyon_plan::scalar::{Columns, Compare, Ir, conjuncts, lower, storage_type};
+use halcyon_scan::provider::{is_target, table_of};
 use halcyon_sql::error::{Result, SqlError};
 
 /// A relation: an operator whose rows lie in slots. Its *layout* are the slots of its columns.

@@ -10,8 +10,8 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use halcyon_catalog::Table;
-use halcyon_plan::provider::ROW_ID;
 use halcyon_plan::scalar::Ir;
+use halcyon_scan::provider::ROW_ID;
 use halcyon_sql::dialect::{repeated_name, shown_item_name};
 use halcyon_sql::identifier::fold;
 use halcyon_sql::rows::ResultColumn;

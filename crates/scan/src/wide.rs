@@ -14,7 +14,7 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 
 /// The least size of an element of an array: a view or a decimal.
-pub(crate) const ELEMENT_BYTES: u64 = 16;
+pub const ELEMENT_BYTES: u64 = 16;
 /// The most bytes of texts and arrays in a batch of more than one row.
 pub const BATCH_BYTES_MAX: u64 = 16 << 20;
 
@@ -85,7 +85,7 @@ fn is_wide(column: &ArrayRef) -> bool {
 }
 
 /// Bytes of all values of a column, repeated ones as often as they occur; 0 for numbers.
-pub(crate) fn total(column: &ArrayRef) -> u64 {
+pub fn total(column: &ArrayRef) -> u64 {
     match column.data_type() {
         DataType::Utf8View => column.as_string_view().lengths().map(u64::from).sum(),
         DataType::BinaryView => column.as_binary_view().lengths().map(u64::from).sum(),
@@ -95,7 +95,7 @@ pub(crate) fn total(column: &ArrayRef) -> u64 {
 }
 
 /// Bytes of each row: the length of a text, of an array the number of its elements times the largest one.
-pub(crate) fn row_sizes(array: &ArrayRef) -> Vec<u64> {
+pub fn row_sizes(array: &ArrayRef) -> Vec<u64> {
     let rows = 0..array.len();
     match array.data_type() {
         DataType::Null => vec![0; array.len()],
