@@ -256,6 +256,32 @@ fn added(sum: i128, value: i128) -> Result<i128> {
     }
 }
 
+/// Values below this bound are added without wrapping, whatever batch they come in.
+const SMALL: u128 = 1 << 100;
+
+/// Adds each value to the sum of its group.
+///
+/// Errors: 22003 if a sum has more than 38 digits at any time.
+fn add_all(sums: &mut [i128], groups: &[usize], values: &[i128]) -> Result<()> {
+    use decimal::LIMIT;
+    if !values.iter().fold(true, |small, value| small & (value.unsigned_abs() < SMALL)) {
+        for (&group, &value) in groups.iter().zip(values) {
+            sums[group] = added(sums[group], value)?;
+        }
+        return Ok(());
+    }
+    let mut fits = true;
+    for (&group, &value) in groups.iter().zip(values) {
+        let sum = sums[group].wrapping_add(value);
+        fits &= -LIMIT < sum && sum < LIMIT;
+        sums[group] = sum;
+    }
+    match fits {
+        true => Ok(()),
+        false => Err(external(out_of_range("numeric"))),
+    }
+}
+
 /// A sum of decimals, each addition checked.
 #[derive(Debug)]
 struct TightSum {
@@ -324,11 +350,8 @@ impl GroupsAccumulator for TightSums {
         self.seen.resize(group_count, false);
         let values = values[0].as_primitive::<Decimal128Type>();
         if values.null_count() == 0 && filter.is_none() {
-            for (&group, &value) in groups.iter().zip(values.values()) {
-                self.sums[group] = added(self.sums[group], value)?;
-                self.seen[group] = true;
-            }
-            return Ok(());
+            groups.iter().for_each(|&group| self.seen[group] = true);
+            return add_all(&mut self.sums, groups, values.values());
         }
         for (row, &group) in groups.iter().enumerate() {
             if values.is_valid(row) && passes(filter, row) {
@@ -691,6 +714,13 @@ impl GroupsAccumulator for Averages {
             }
             return Ok(());
         }
+        if values.null_count() == 0
+            && filter.is_none()
+            && let Some(values) = values.as_primitive_opt::<Decimal128Type>()
+        {
+            groups.iter().for_each(|&group| self.counts[group] += 1);
+            return add_all(&mut self.sums, groups, values.values());
+        }
         for (row, &group) in groups.iter().enumerate() {
             if values.is_valid(row) && passes(filter, row) {
                 self.counts[group] += 1;
@@ -966,6 +996,41 @@ mod tests {
         let decimals = of(DataType::Decimal128(9, 2));
         assert_eq!(decimals.average(200, 3).expect("fits"), Some(6_666_666_666_666_667));
         assert!(decimals.average(10i128.pow(37), 1).is_err());
+    }
+
+    #[test]
+    fn values_added_together_are_those_added_one_by_one() {
+        let mut rng = halcyon_base::rng::Rng::new(11);
+        let (mut summed, mut refused) = (0, 0);
+        for _ in 0..2_000 {
+            let digits = *rng.pick(&[3, 17, 29, 31, 36, 38]);
+            let value = |rng: &mut halcyon_base::rng::Rng| {
+                let value = i128::from(rng.next_u64()) * i128::from(rng.next_u64() >> 2);
+                let value = value % 10_i128.pow(digits);
+                if rng.chance(1, 2) { -value } else { value }
+            };
+            let rows = 1 + rng.below(60) as usize;
+            let groups: Vec<usize> = (0..rows).map(|_| rng.below(3) as usize).collect();
+            let values: Vec<i128> = (0..rows).map(|_| value(&mut rng)).collect();
+            let before: Vec<i128> = (0..3).map(|_| value(&mut rng)).collect();
+            let mut expected = Ok(before.clone());
+            for (&group, &value) in groups.iter().zip(&values) {
+                if let Ok(sums) = &mut expected {
+                    match added(sums[group], value) {
+                        Ok(sum) => sums[group] = sum,
+                        Err(error) => expected = Err(error),
+                    }
+                }
+            }
+            let mut sums = before;
+            match (add_all(&mut sums, &groups, &values), expected) {
+                (Ok(()), Ok(expected)) => assert_eq!(sums, expected),
+                (got, expected) => assert_eq!(got.is_err(), expected.is_err()),
+            }
+            summed += usize::from(digits < 31);
+            refused += usize::from(digits == 38);
+        }
+        assert!(summed > 100 && refused > 100);
     }
 
     #[test]

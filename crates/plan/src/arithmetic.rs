@@ -7,8 +7,8 @@
 //! A chain of operators of one type, `a + b - c …`, becomes one call: naming nested calls would
 //! take time cubic in the chain's length, and statements may have a thousand terms.
 //!
-//! Cost: integers as Arrow's checked kernels; floats and decimals at the edge of their precision
-//! pay one more pass over the result.
+//! Cost: integers as Arrow's checked kernels; floats and wide decimals at the edge of their precision
+//! pay one more pass over the result, narrow ones less than Arrow's kernels ([`mod@crate::narrow`]).
 
 use std::fmt::Write as _;
 use std::ops::BitXor;
@@ -35,6 +35,8 @@ use halcyon_value::decimal::{self, Quotient};
 use halcyon_value::float::overflowed;
 
 use halcyon_sql::diagnose::{division_by_zero, external, out_of_range};
+
+use crate::narrow;
 
 /// An operation that is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -140,8 +142,9 @@ fn needs_check(op: CheckedOp, left: &DataType, right: &DataType, result: &DataTy
         (left, _) if op == CheckedOp::Xor => left.is_signed_integer(),
         (DataType::Float32 | DataType::Float64, _) => true,
         (left, _) if left.is_integer() => op != CheckedOp::Divide,
+        // Below 38 digits nothing overflows, but narrow values are computed faster here.
         (DataType::Decimal128(..), DataType::Decimal128(..)) => {
-            op != CheckedOp::Divide && matches!(result, DataType::Decimal128(38, _))
+            op != CheckedOp::Divide && result.is_decimal()
         }
         _ => false,
     }
@@ -297,6 +300,9 @@ impl Checked {
             if (0..quotient.len()).any(|row| quotient.is_valid(row) && zero(row)) {
                 return Err(external(division_by_zero()));
             }
+        }
+        if let Some(result) = narrow::calculated(op, left, right, &self.result) {
+            return Ok(result);
         }
         let result = match op {
             CheckedOp::Add => numeric::add(left, right),

@@ -37,6 +37,7 @@ mod levels;
 mod limits;
 pub mod lock_errors;
 mod mended_rules;
+mod narrow;
 mod nested;
 mod operands;
 pub mod ordinals;

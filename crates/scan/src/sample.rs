@@ -307,3 +307,6 @@ fn distinct(values: &ArrayRef, table_rows: u64) -> f64 {
     let estimate = sampled * different / (sampled - once + once * sampled / rows);
     estimate.clamp(different, rows.max(different))
 }
+
+#[cfg(test)]
+mod tests;
