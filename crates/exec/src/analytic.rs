@@ -38,8 +38,6 @@ use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{Expr, LogicalPlan, WindowFunctionDefinition};
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
-use datafusion::physical_plan::display::DisplayableExecutionPlan;
-use datafusion::physical_plan::displayable;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
@@ -76,6 +74,7 @@ use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::stack::{THREAD_BYTES, drop_deep, with_new_stack, with_stack};
 
 use crate::lookups::Lookups;
+use crate::outline;
 use crate::pool::pool;
 
 /// Batches that wait for a slow reader.
@@ -206,7 +205,7 @@ impl AnalyticalPlan {
     pub fn explain(&self) -> Result<String> {
         let kept = self.physical.lock().clone();
         Ok(match kept {
-            Some(kept) => displayable(kept.plan.as_ref()).indent(false).to_string(),
+            Some(kept) => with_stack(|| outline::planned(kept.plan.as_ref())),
             None => format!("{}\n{}", self.logical.display_indent(), self.lookups.explain()),
         })
     }
@@ -498,8 +497,8 @@ impl BatchStream {
 
     /// The physical plan with the measurements of its operators so far, for EXPLAIN ANALYZE.
     pub fn metrics(&self) -> Option<String> {
-        let shown = DisplayableExecutionPlan::with_metrics(self.plan.as_deref()?);
-        Some(with_stack(|| shown.indent(false).to_string()))
+        let plan = self.plan.as_deref()?;
+        Some(with_stack(|| outline::measured(plan)))
     }
 
     /// Ready once [`BatchStream::next`] does not wait: a batch is there, the stream has ended, or the statement

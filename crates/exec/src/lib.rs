@@ -15,6 +15,7 @@ pub mod deferrable;
 pub mod dml;
 pub mod executor;
 mod lookups;
+mod outline;
 pub mod point;
 mod pool;
 mod referrers;

@@ -52,6 +52,8 @@ pub fn config() -> SessionConfig {
     options.execution.time_zone = Some("+00:00".to_owned());
     options.execution.skip_physical_aggregate_schema_check = true;
     options.explain.show_statistics = false;
+    // Scans ask whether integers are in such a list by a bitmap.
+    options.optimizer.hash_join_inlist_pushdown_max_distinct_values = 4_096;
     config
 }
 

@@ -26,6 +26,8 @@ use datafusion::physical_expr::expressions::{
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
 
+use crate::members::Members;
+
 /// Rows are numbered instead of masked when fewer than one in so many are left.
 const SPARSE: usize = 4;
 
@@ -41,6 +43,8 @@ pub(crate) struct Condition {
     /// Over a batch of these columns alone.
     expr: Arc<dyn PhysicalExpr>,
     schema: SchemaRef,
+    /// What `expr` asks, if that is whether an integer is among a list.
+    members: Option<Members>,
 }
 
 impl Condition {
@@ -59,7 +63,9 @@ impl Condition {
                 place.map_err(|_| internal_datafusion_err!("a column was just collected"))?;
             Ok(Transformed::yes(Arc::new(Column::new(column.name(), place)) as _))
         });
-        Ok(Condition { expr: moved.data()?, columns, schema: narrow })
+        let expr = moved.data()?;
+        let members = Members::of(&expr);
+        Ok(Condition { expr, columns, schema: narrow, members })
     }
 
     /// The conditions that `predicate` is the AND of: first plain comparisons with constants, which cannot fail,
@@ -73,6 +79,11 @@ impl Condition {
 
     /// Whether the condition is true, row by row; where NULL, it is not.
     fn holds(&self, columns: Vec<ArrayRef>, rows: usize) -> Result<BooleanArray> {
+        if let ([column], Some(members)) = (&columns[..], &self.members)
+            && let Some(held) = members.hold(column)
+        {
+            return Ok(held);
+        }
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?;
         let held = self.expr.evaluate(&batch)?.into_array(rows)?;

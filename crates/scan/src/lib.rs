@@ -11,6 +11,7 @@
 
 mod conditions;
 mod estimates;
+mod members;
 pub mod provider;
 mod ranges;
 pub mod reach;

@@ -177,6 +177,11 @@ impl ScanExec {
         Ok(scan)
     }
 
+    /// Whether rows are left out that other operators find to be of no use.
+    pub fn has_found(&self) -> bool {
+        !self.found.is_empty()
+    }
+
     fn estimate(&mut self) {
         self.statistics = Arc::new(self.estimates.of(&self.conditions, &self.given));
     }
@@ -210,6 +215,9 @@ impl DisplayAs for ScanExec {
         conditions.try_for_each(|condition| write!(f, " AND {condition}"))?;
         if let Some(fetch) = self.fetch {
             write!(f, ", fetch={fetch}")?;
+        }
+        if self.has_found() {
+            write!(f, ", found={}", self.found.len())?;
         }
         Ok(())
     }
