@@ -258,13 +258,37 @@ fn added(sum: i128, value: i128) -> Result<i128> {
 
 /// Values below this bound are added without wrapping, whatever batch they come in.
 const SMALL: u128 = 1 << 100;
+/// As many values below this bound as a batch may have rows are added in 64 bits.
+const NARROW: u128 = 1 << 47;
+const ROWS_NARROW: usize = 1 << 14;
+/// Groups up to which sums of a batch are kept apart: an addition need not wait for the one before.
+const GROUPS_FEW: usize = 64;
 
 /// Adds each value to the sum of its group.
 ///
-/// Errors: 22003 if a sum has more than 38 digits at any time.
+/// Errors: 22003 if a sum has more than 38 digits, at any time or at the end of the batch.
 fn add_all(sums: &mut [i128], groups: &[usize], values: &[i128]) -> Result<()> {
     use decimal::LIMIT;
-    if !values.iter().fold(true, |small, value| small & (value.unsigned_abs() < SMALL)) {
+    let is_narrow = |bound: u128| {
+        values.iter().fold(true, |narrow, value| narrow & (value.unsigned_abs() < bound))
+    };
+    if sums.len() <= GROUPS_FEW && values.len() <= ROWS_NARROW && is_narrow(NARROW) {
+        let mut parts = [[0_i64; 2]; GROUPS_FEW];
+        let (pairs, last) = groups.as_chunks::<2>();
+        let (values, last_value) = values.as_chunks::<2>();
+        for (groups, values) in pairs.iter().zip(values) {
+            parts[groups[0]][0] += values[0] as i64;
+            parts[groups[1]][1] += values[1] as i64;
+        }
+        if let (Some(&group), Some(&value)) = (last.first(), last_value.first()) {
+            parts[group][0] += value as i64;
+        }
+        for (sum, parts) in sums.iter_mut().zip(parts) {
+            *sum = added(*sum, i128::from(parts[0]) + i128::from(parts[1]))?;
+        }
+        return Ok(());
+    }
+    if !is_narrow(SMALL) {
         for (&group, &value) in groups.iter().zip(values) {
             sums[group] = added(sums[group], value)?;
         }

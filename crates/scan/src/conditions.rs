@@ -289,6 +289,17 @@ impl<'a> Rows<'a> {
         Ok(())
     }
 
+    /// Columns with all rows, and which of them are left, if rows are kept as a mask.
+    pub(crate) fn masked(
+        &mut self,
+        columns: &[usize],
+    ) -> Result<Option<(Vec<ArrayRef>, BooleanArray)>> {
+        let Kept::Masked(mask) = &self.kept else { return Ok(None) };
+        let mask = mask.clone();
+        let whole = columns.iter().map(|&column| self.whole(column)).collect::<Result<Vec<_>>>()?;
+        Ok(Some((whole, mask)))
+    }
+
     /// The rows that are left, of these columns.
     pub(crate) fn columns(&mut self, columns: &[usize]) -> Result<Vec<ArrayRef>> {
         let mask = match &self.kept {

@@ -489,9 +489,20 @@ impl Batches {
             return Ok(());
         }
         let all = rows.left();
-        let columns = rows.columns(&self.given)?;
-        let options = RecordBatchOptions::new().with_row_count(Some(all));
-        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?;
+        let batch = |columns: Vec<ArrayRef>, rows: usize| {
+            let options = RecordBatchOptions::new().with_row_count(Some(rows));
+            RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
+        };
+        // Rows that are masked are copied once, to where they are gathered.
+        if let Some(gathering) = &mut self.gathering
+            && count == all
+            && let Some((whole, mask)) = rows.masked(&self.given)?
+            && whole.iter().map(wide::total).sum::<u64>() <= GATHERED_BYTES_MAX
+        {
+            self.left -= count;
+            return Ok(gathering.push_batch_with_filter(batch(whole, mask.len())?, &mask)?);
+        }
+        let batch = batch(rows.columns(&self.given)?, all)?;
         let batch = if count < all { batch.slice(0, count) } else { batch };
         self.left -= count;
         // Long texts are not copied together.
