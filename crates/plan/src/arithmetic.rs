@@ -301,7 +301,14 @@ impl Checked {
                 return Err(external(division_by_zero()));
             }
         }
-        if let Some(result) = narrow::calculated(op, left, right, &self.result) {
+        let of_decimals = match op {
+            CheckedOp::Add => Some(narrow::Op::Add),
+            CheckedOp::Subtract => Some(narrow::Op::Subtract),
+            CheckedOp::Multiply => Some(narrow::Op::Multiply),
+            CheckedOp::Divide | CheckedOp::Xor | CheckedOp::Negate => None,
+        };
+        let narrow = of_decimals.and_then(|op| narrow::calculated(op, left, right, &self.result));
+        if let Some(result) = narrow {
             return Ok(result);
         }
         let result = match op {
