@@ -7,6 +7,9 @@
 //! Rows are kept as a mask while they are many, and as row numbers when fewer than one in [`SPARSE`] are left: from
 //! then on a column's other rows are not touched. A column that no condition and no reader needs is never read.
 //!
+//! Where the zone of a segment's column says that a condition is true of none of its rows, or of all, no row is looked
+//! at ([`mod@crate::bounds`]).
+//!
 //! Invariant, checked by `conditions_keep_what_one_filter_keeps`: the rows kept are those for which the AND of all
 //! conditions is true.
 //! Cost: O(rows) for the first condition, O(rows kept) for each other; no copy of a column whose rows all stay.
@@ -26,6 +29,7 @@ use datafusion::physical_expr::expressions::{
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
 
+use crate::bounds::{Answer, Bound};
 use crate::members::Members;
 
 /// Rows are numbered instead of masked when fewer than one in so many are left.
@@ -45,6 +49,8 @@ pub(crate) struct Condition {
     schema: SchemaRef,
     /// What `expr` asks, if that is whether an integer is among a list.
     members: Option<Members>,
+    /// What `expr` compares, if that is a column with a constant.
+    bound: Option<Bound>,
 }
 
 impl Condition {
@@ -64,8 +70,8 @@ impl Condition {
             Ok(Transformed::yes(Arc::new(Column::new(column.name(), place)) as _))
         });
         let expr = moved.data()?;
-        let members = Members::of(&expr);
-        Ok(Condition { expr, columns, schema: narrow, members })
+        let (members, bound) = (Members::of(&expr), Bound::of(&expr, &narrow));
+        Ok(Condition { expr, columns, schema: narrow, members, bound })
     }
 
     /// The conditions that `predicate` is the AND of: first plain comparisons with constants, which cannot fail,
@@ -92,6 +98,21 @@ impl Condition {
             return Err(internal_datafusion_err!("a condition is of type {ty}"));
         };
         Ok(if held.null_count() > 0 { prep_null_mask_filter(held) } else { held.clone() })
+    }
+
+    /// What is known of all rows of a segment whose only column lies in a zone.
+    fn answer(&self, zone: &ZoneOf<'_>) -> Answer {
+        let ([column], true) = (&self.columns[..], self.bound.is_some() || self.members.is_some())
+        else {
+            return Answer::Of;
+        };
+        let Some((zone, may_have_nulls)) = zone(*column) else { return Answer::Of };
+        let answer = match (&self.bound, &self.members) {
+            (Some(bound), _) => bound.answer(zone),
+            (_, Some(members)) => members.answer(zone),
+            _ => Answer::Of,
+        };
+        if answer == Answer::All && may_have_nulls { Answer::Of } else { answer }
     }
 
     /// The columns, by their places among those that the scan reads.
@@ -178,12 +199,17 @@ enum Kept {
     Numbered(UInt32Array),
 }
 
+/// Gives the zone of a column of a segment, and whether the column may have NULLs, by its place among those that the
+/// scan reads.
+pub(crate) type ZoneOf<'a> = dyn Fn(usize) -> Option<((i64, i64), bool)> + 'a;
+
 /// Gives a column of a segment by its place among those that the scan reads.
 pub(crate) type Read<'a> = dyn FnMut(usize) -> Result<ArrayRef> + 'a;
 
 /// The rows of a segment while conditions are tried.
 pub(crate) struct Rows<'a> {
     read: &'a mut Read<'a>,
+    zone: Option<&'a ZoneOf<'a>>,
     rows: usize,
     kept: Kept,
     left: usize,
@@ -197,12 +223,23 @@ impl<'a> Rows<'a> {
     /// All rows of a segment of which `columns` columns can be read.
     pub(crate) fn new(rows: usize, columns: usize, read: &'a mut Read<'a>) -> Self {
         let none = || vec![None; columns];
-        Rows { read, rows, kept: Kept::All, left: rows, whole: none(), thin: none() }
+        let (kept, whole, thin) = (Kept::All, none(), none());
+        Rows { read, zone: None, rows, kept, left: rows, whole, thin }
+    }
+
+    /// The same, of which zones are known.
+    pub(crate) fn within(self, zone: &'a ZoneOf<'a>) -> Self {
+        Rows { zone: Some(zone), ..self }
     }
 
     /// Rows that are left.
     pub(crate) fn left(&self) -> usize {
         self.left
+    }
+
+    /// Whether a column was read.
+    pub(crate) fn has_read(&self) -> bool {
+        self.whole.iter().any(Option::is_some)
     }
 
     fn whole(&mut self, column: usize) -> Result<ArrayRef> {
@@ -227,6 +264,14 @@ impl<'a> Rows<'a> {
     /// Keeps the rows for which a condition is true; returns how many it saw and how many it kept.
     fn keep(&mut self, condition: &Condition) -> Result<(usize, usize)> {
         let seen = if let Kept::Numbered(_) = self.kept { self.left } else { self.rows };
+        match self.zone.map_or(Answer::Of, |zone| condition.answer(zone)) {
+            Answer::Of => {}
+            Answer::All => return Ok((seen, seen)),
+            Answer::None => {
+                self.left = 0;
+                return Ok((seen, 0));
+            }
+        }
         let columns = condition.columns.iter().map(|&column| self.column(column));
         let columns = columns.collect::<Result<Vec<_>>>()?;
         let held = condition.holds(columns, seen)?;

@@ -9,6 +9,7 @@
 //! the roots that its execution brings.
 #![forbid(unsafe_code)]
 
+mod bounds;
 mod conditions;
 mod estimates;
 mod members;

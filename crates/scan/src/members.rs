@@ -13,6 +13,8 @@ use datafusion::common::ScalarValue;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{Column, InListExpr, Literal};
 
+use crate::bounds::Answer;
+
 /// Values of a list for which a bitmap is worth making.
 const VALUES_LEAST: usize = 4;
 /// Bits that a bitmap may have.
@@ -54,6 +56,15 @@ impl Members {
             bits[(place / 64) as usize] |= 1 << (place % 64);
         }
         Some(Members { least, bits: bits.into() })
+    }
+
+    /// Whether no value of a zone is in the list.
+    pub(crate) fn answer(&self, (least, greatest): (i64, i64)) -> Answer {
+        let last = self.least.saturating_add(self.bits.len() as i64 * 64 - 1);
+        match least > greatest || greatest < self.least || least > last {
+            true => Answer::None,
+            false => Answer::Of,
+        }
     }
 
     /// Which values are in the list; NULL is not. `None` for values of another type.
@@ -129,6 +140,10 @@ mod tests {
             let held = list.evaluate(&batch.expect("alike")).and_then(|held| held.into_array(200));
             let expected = prep_null_mask_filter(held.expect("evaluated").as_boolean());
             assert_eq!(members.hold(&column).expect("integers"), expected, "case {case}: {list}");
+            for (at, is_in) in expected.values().iter().enumerate().filter(|_| wide) {
+                let value = column.as_primitive::<Int64Type>().value(at);
+                assert!(!is_in || members.answer((value, value)) == Answer::Of);
+            }
         }
     }
 }

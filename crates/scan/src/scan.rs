@@ -24,7 +24,9 @@ use datafusion::execution::TaskContext;
 use datafusion::physical_expr::expressions::{Column, DynamicFilterPhysicalExpr};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
-use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
+};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -327,6 +329,7 @@ impl ExecutionPlan for ScanExec {
                 let gathering = BatchCoalescer::new(Arc::clone(&self.schema), rows_max);
                 gathering.with_biggest_coalesce_batch_size(Some(rows_max / 2))
             }),
+            passed_by: MetricBuilder::new(&self.metrics).counter("segments_passed_by", partition),
             pieces: VecDeque::new(),
         };
         let measured = BaselineMetrics::new(&self.metrics, partition);
@@ -397,6 +400,8 @@ struct Batches {
     rows_max: usize,
     /// Rows that conditions have kept, of several segments; `None` if segments are given as they are.
     gathering: Option<BatchCoalescer>,
+    /// Segments of which no row was looked at.
+    passed_by: Count,
     /// Batches to be given, in pieces if their texts are long.
     pieces: VecDeque<RecordBatch>,
 }
@@ -482,10 +487,12 @@ impl Batches {
         let place = Place { partition: self.partition, columns: self.columns };
         let (read, schema) = (&self.read, &self.read_schema);
         let mut one = |column: usize| place.column(segment, read[column], schema, column);
-        let mut rows = Rows::new(segment.row_count(), read.len(), &mut one);
+        let zone = |column: usize| place.zone(segment, read[column]);
+        let mut rows = Rows::new(segment.row_count(), read.len(), &mut one).within(&zone);
         rows.keep_all(&self.conditions, &mut self.found, schema)?;
         let count = rows.left().min(self.left);
         if count == 0 {
+            self.passed_by.add(usize::from(!rows.has_read()));
             return Ok(());
         }
         let all = rows.left();
@@ -534,6 +541,12 @@ struct Place {
 }
 
 impl Place {
+    /// The zone of a column of a segment, and whether the column may have NULLs.
+    fn zone(self, segment: SegmentRef<'_>, column: usize) -> Option<((i64, i64), bool)> {
+        let stored = (column < self.columns).then_some(column)?;
+        segment.zone(stored).map(|zone| (zone, segment.may_have_nulls(stored)))
+    }
+
     /// A column of a segment, as an expression sees it; `place`: its field's in `schema`.
     fn column(
         self,

@@ -29,6 +29,7 @@ mod text;
 mod tree;
 mod value;
 mod vector;
+mod zone;
 
 #[cfg(test)]
 mod fuzz;

@@ -17,6 +17,7 @@ use crate::heap::Heap;
 use crate::text;
 use crate::value::{ColumnDef, Interval, Schema, Type, ValueRef, has_views};
 use crate::vector::{self, Vector, Width, bit, end_of_bits, set_bit, set_bits};
+use crate::zone::{Zone, has_zone};
 use halcyon_base::ids::SEGMENT_ROWS;
 use triomphe::Arc;
 
@@ -31,6 +32,8 @@ pub(crate) struct Column {
     pub(crate) words: Vector,
     /// Bit set: the value is not NULL. None: no value is NULL.
     pub(crate) validity: Option<Arc<[u64]>>,
+    /// Between what values all others lie.
+    pub(crate) zone: Zone,
 }
 
 /// Up to 2,048 rows.
@@ -61,12 +64,26 @@ fn all_valid(capacity: usize) -> Arc<[u64]> {
 
 impl Column {
     pub(crate) fn new(ty: Type, capacity: usize) -> Self {
-        Column { words: Vector::new(width(ty), capacity), validity: None }
+        Column { words: Vector::new(width(ty), capacity), validity: None, zone: Zone::default() }
     }
 
     #[inline]
     pub(crate) fn is_null(&self, slot: usize) -> bool {
         self.validity.as_ref().is_some_and(|validity| !bit(validity, slot))
+    }
+
+    /// A value as a 64-bit number: integers, days, moments and times as they are, decimals unscaled if they are
+    /// narrow.
+    fn number(&self, ty: Type, slot: usize) -> Option<i64> {
+        match ty {
+            Type::Int16 => Some(i64::from(self.words.w2()[slot])),
+            Type::Int32 | Type::Date => Some(i64::from(self.words.w4()[slot])),
+            Type::Int64 | Type::Time | Type::Timestamp | Type::TimestampTz => {
+                Some(self.words.w8()[slot])
+            }
+            Type::Decimal { .. } => i64::try_from(self.words.w16()[slot] as i128).ok(),
+            _ => None,
+        }
     }
 
     pub(crate) fn set_null(&mut self, slot: usize, null: bool) {
@@ -174,6 +191,7 @@ impl Segment {
     #[inline]
     fn write(&mut self, def: ColumnDef, column_idx: usize, slot: usize, value: ValueRef<'_>) {
         let column = &mut self.columns[column_idx];
+        column.zone.forget();
         if column.validity.is_some() || value.is_null() {
             assert!(
                 def.nullable || !value.is_null(),
@@ -212,6 +230,24 @@ impl Segment {
             (ty, ValueRef::Null) => clear_word(words, ty, slot),
             (ty, value) => panic!("{value:?} in column {column_idx} of type {ty}"),
         }
+    }
+
+    /// Between what values those of a column lie that are not NULL, as 64-bit numbers ([`Column::number`]). The first
+    /// is greater than the second where there is none.
+    pub(crate) fn zone(&self, ty: Type, column: usize) -> Option<(i64, i64)> {
+        if !has_zone(ty) {
+            return None;
+        }
+        let column = &self.columns[column];
+        column.zone.get(|| {
+            let (mut least, mut greatest) = (i64::MAX, i64::MIN);
+            for slot in set_bits(&self.live).filter(|&slot| !column.is_null(slot)) {
+                let value = column.number(ty, slot)?;
+                least = least.min(value);
+                greatest = greatest.max(value);
+            }
+            Some((least, greatest))
+        })
     }
 
     /// The lowest free slot. None if the segment is full.
@@ -298,6 +334,7 @@ impl Segment {
         self.heap = Heap::default();
         for column in &mut self.columns {
             column.validity = None;
+            column.zone.forget();
         }
     }
 
@@ -339,6 +376,7 @@ impl Segment {
         if needed > self.capacity as usize {
             self.grow(needed);
         }
+        self.columns.iter_mut().for_each(|column| column.zone.forget());
         (&mut self.columns, &mut self.heap)
     }
 
@@ -421,7 +459,15 @@ impl Segment {
         assert_eq!(live.last().map_or(0, |slot| slot + 1), self.used());
         assert!(self.used <= self.capacity && self.capacity as usize <= SEGMENT_ROWS);
         assert_eq!(self.columns.len(), schema.columns.len());
-        for (column, def) in self.columns.iter().zip(&schema.columns) {
+        for (column_idx, (column, def)) in self.columns.iter().zip(&schema.columns).enumerate() {
+            if let Some(Some((least, greatest))) = column.zone.known() {
+                for &slot in live.iter().filter(|&&slot| !column.is_null(slot)) {
+                    let value = column.number(def.ty, slot).expect("a narrow value");
+                    assert!((least..=greatest).contains(&value), "a value outside its zone");
+                }
+            }
+            // Known from here on, so that the next check sees whether a writer has forgotten it.
+            self.zone(def.ty, column_idx);
             assert_eq!(column.words.width(), width(def.ty));
             assert!(column.words.capacity() >= self.capacity as usize);
             let Some(validity) = &column.validity else {
