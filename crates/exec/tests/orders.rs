@@ -138,9 +138,12 @@ fn query(rng: &mut Rng) -> String {
         0 => format!(
             "SELECT {first}.g, count(*), sum({last}.m), min({first}.t) FROM {from}{filter} GROUP BY 1"
         ),
-        1 => format!(
-            "SELECT {last}.d, {first}.id, {last}.id FROM {from}{filter} ORDER BY 1, 2, 3 LIMIT 7"
-        ),
+        1 => {
+            let way = if rng.chance(1, 2) { " DESC" } else { "" };
+            format!(
+                "SELECT {last}.d, {first}.id, {last}.id FROM {from}{filter} ORDER BY 1{way}, 2, 3 LIMIT 7"
+            )
+        }
         2 => format!("SELECT count(*), max({last}.k), sum({first}.id) FROM {from}{filter}"),
         _ => format!(
             "SELECT {first}.id, {last}.t, q.n FROM {from} LEFT JOIN (SELECT g, count(*) AS n FROM t3 GROUP BY g) q \

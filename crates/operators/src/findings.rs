@@ -37,6 +37,14 @@ use crate::pacing::PacedExec;
 type Plan = Arc<dyn ExecutionPlan>;
 type Finding = Arc<DynamicFilterPhysicalExpr>;
 
+/// The order in which a scan is to read its segments.
+#[derive(Clone, Copy)]
+enum Way {
+    Any,
+    /// A TopK that wants the greatest rows finds those at once, in a table that grows with time.
+    LastFirst,
+}
+
 /// The plan with its findings linked to its scans, for one execution.
 pub fn findings_reach_scans(plan: Plan) -> Result<Plan> {
     plan.transform_up(|node| {
@@ -93,7 +101,7 @@ fn of_join(join: &HashJoinExec) -> Result<Option<Plan>> {
         return Ok(None);
     }
     let finding = Arc::new(DynamicFilterPhysicalExpr::new(keys, lit(true)));
-    let Some(right) = reached(join.right(), &columns, &finding)? else { return Ok(None) };
+    let Some(right) = reached(join.right(), &columns, &finding, Way::Any)? else { return Ok(None) };
     let above = join.builder().with_new_children(vec![Arc::clone(join.left()), right])?;
     Ok(Some(Arc::new(above.build()?.with_dynamic_filter_expr(finding)?)))
 }
@@ -110,18 +118,24 @@ fn of_top(node: &Plan, sort: &SortExec) -> Result<Option<Plan>> {
     if !columns.iter().all(|&column| is_ordered(sort.input(), column)) {
         return Ok(None);
     }
-    let Some(input) = reached(sort.input(), &columns, &finding)? else { return Ok(None) };
+    let first = sort.expr().first();
+    let way = if first.options.descending { Way::LastFirst } else { Way::Any };
+    let Some(input) = reached(sort.input(), &columns, &finding, way)? else { return Ok(None) };
     replace_children_if_necessary(Arc::clone(node), vec![input]).map(Some)
 }
 
 /// The node with a finding in a scan below; `columns`: those of the node's output that the finding is over.
-fn reached(node: &Plan, columns: &[usize], finding: &Finding) -> Result<Option<Plan>> {
+fn reached(node: &Plan, columns: &[usize], finding: &Finding, way: Way) -> Result<Option<Plan>> {
     if let Some(scan) = node.downcast_ref::<ScanExec>() {
-        return Ok(Some(Arc::new(scan.finding(finding, columns)?)));
+        let scan = scan.finding(finding, columns)?;
+        return Ok(Some(Arc::new(match way {
+            Way::Any => scan,
+            Way::LastFirst => scan.last_first(),
+        })));
     }
     let Some((child, columns)) = below(node, columns) else { return Ok(None) };
     let mut children: Vec<Plan> = node.children().into_iter().cloned().collect();
-    let Some(reached) = reached(&children[child], &columns, finding)? else { return Ok(None) };
+    let Some(reached) = reached(&children[child], &columns, finding, way)? else { return Ok(None) };
     children[child] = reached;
     replace_children_if_necessary(Arc::clone(node), children).map(Some)
 }

@@ -151,17 +151,30 @@ pub(crate) struct Found {
     /// The state of the source that `parts` were made of.
     generation: Option<u64>,
     parts: Vec<Tried>,
+    /// How all parts together did, whatever the source knew at the time.
+    all: Trial,
 }
 
 /// A part of a found condition, and how it did.
 #[derive(Debug)]
 struct Tried {
     condition: Condition,
+    trial: Trial,
+}
+
+/// Rows that were looked at, and how many of them were kept.
+#[derive(Debug, Default)]
+struct Trial {
     rows: usize,
     kept: usize,
 }
 
-impl Tried {
+impl Trial {
+    fn add(&mut self, rows: usize, kept: usize) {
+        self.rows += rows;
+        self.kept += kept;
+    }
+
     fn is_worth_it(&self) -> bool {
         self.rows < TRIAL_ROWS || self.kept * 100 <= self.rows * KEPT_MOST
     }
@@ -169,7 +182,7 @@ impl Tried {
 
 impl Found {
     pub(crate) fn new(source: Arc<DynamicFilterPhysicalExpr>) -> Self {
-        Found { source, generation: None, parts: Vec::new() }
+        Found { source, generation: None, parts: Vec::new(), all: Trial::default() }
     }
 
     /// Looks whether the source knows more than before.
@@ -181,7 +194,7 @@ impl Found {
         let current = self.source.current()?;
         let parts = Condition::all_of(&current, schema)?.into_iter();
         let parts = parts.filter(|part| !part.columns.is_empty() || !is_true(&part.expr));
-        self.parts = parts.map(|condition| Tried { condition, rows: 0, kept: 0 }).collect();
+        self.parts = parts.map(|condition| Tried { condition, trial: Trial::default() }).collect();
         self.generation = Some(generation);
         Ok(())
     }
@@ -320,15 +333,18 @@ impl<'a> Rows<'a> {
             }
             self.keep(condition)?;
         }
-        for found in found {
+        for found in found.iter_mut().filter(|found| found.all.is_worth_it()) {
             found.refresh(schema)?;
-            for part in found.parts.iter_mut().filter(|part| part.is_worth_it()) {
+            let before = self.left;
+            for part in found.parts.iter_mut().filter(|part| part.trial.is_worth_it()) {
                 if self.left == 0 {
-                    return Ok(());
+                    break;
                 }
                 let (seen, kept) = self.keep(&part.condition)?;
-                part.rows += seen;
-                part.kept += kept;
+                part.trial.add(seen, kept);
+            }
+            if !found.parts.is_empty() {
+                found.all.add(before, self.left);
             }
         }
         Ok(())

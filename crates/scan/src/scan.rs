@@ -11,6 +11,7 @@
 use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Poll, ready};
@@ -37,7 +38,7 @@ use datafusion::physical_plan::{
 use halcyon_base::ids::TableId;
 use halcyon_sql::diagnose::external;
 use halcyon_sql::error::SqlError;
-use halcyon_store::SegmentRef;
+use halcyon_store::{Partition, SegmentRef};
 use halcyon_task::poll_proceed;
 
 use crate::conditions::{Condition, Found, Rows};
@@ -64,6 +65,8 @@ pub struct ScanExec {
     conditions: Arc<[Condition]>,
     /// What the execution finds out, over `read_schema`. None when an execution begins.
     found: Vec<Arc<DynamicFilterPhysicalExpr>>,
+    /// Whether the last segments are read first: what grows with time is greatest there.
+    last_first: bool,
     /// Places in `read` of the columns that are given.
     given: Vec<usize>,
     schema: SchemaRef,
@@ -102,6 +105,7 @@ impl ScanExec {
             read_schema: Arc::clone(&schema),
             conditions: Arc::new([]),
             found: Vec::new(),
+            last_first: false,
             fetch: None,
             statistics: Arc::new(estimates.of_all()),
             estimates: Arc::new(estimates),
@@ -179,6 +183,11 @@ impl ScanExec {
         Ok(scan)
     }
 
+    /// The scan, which reads the last segments first.
+    pub fn last_first(&self) -> Self {
+        ScanExec { last_first: true, ..self.clone() }
+    }
+
     /// Whether rows are left out that other operators find to be of no use.
     pub fn has_found(&self) -> bool {
         !self.found.is_empty()
@@ -193,6 +202,7 @@ impl ScanExec {
         Arc::new(ScanExec {
             cursor: Arc::default(),
             found: Vec::new(),
+            last_first: false,
             metrics: ExecutionPlanMetricsSet::new(),
             ..self.clone()
         })
@@ -303,8 +313,15 @@ impl ExecutionPlan for ScanExec {
         let Some(snapshot) = context.session_config().get_extension::<Snapshot>() else {
             return internal_err!("no snapshot came with the task");
         };
-        if snapshot.roots(self.table.id).is_none() {
+        let Some(roots) = snapshot.roots(self.table.id) else {
             return internal_err!("the snapshot lacks table {}", self.table.name);
+        };
+        let of = |(partition, root): (usize, &triomphe::Arc<Partition>)| {
+            (0..root.segment_count() as u32).map(move |segment| (partition as u32, segment))
+        };
+        let mut segments: Vec<(u32, u32)> = roots.iter().enumerate().flat_map(of).collect();
+        if self.last_first {
+            segments.reverse();
         }
         let rows_max = context.session_config().batch_size();
         let gathers = !self.conditions.is_empty() || !self.found.is_empty();
@@ -320,10 +337,8 @@ impl ExecutionPlan for ScanExec {
             schema: Arc::clone(&self.schema),
             left: self.fetch.unwrap_or(usize::MAX),
             cursor: Arc::clone(&self.cursor),
-            run: None,
-            partition: 0,
-            segment: 0,
-            turn: 0,
+            run: 0..0,
+            segments,
             rows_max,
             gathering: gathers.then(|| {
                 let gathering = BatchCoalescer::new(Arc::clone(&self.schema), rows_max);
@@ -390,12 +405,10 @@ struct Batches {
     left: usize,
     /// The next run of segments that no output has taken.
     cursor: Arc<AtomicUsize>,
-    /// The run that this output has taken last.
-    run: Option<usize>,
-    partition: usize,
-    segment: usize,
-    /// Segments passed, over all partitions; tells to which run the next one belongs.
-    turn: usize,
+    /// Partition and number of each segment, in the order in which they are read.
+    segments: Vec<(u32, u32)>,
+    /// What is left of the run that this output has taken last: places in `segments`.
+    run: Range<usize>,
     /// Rows that a batch may have.
     rows_max: usize,
     /// Rows that conditions have kept, of several segments; `None` if segments are given as they are.
@@ -459,32 +472,25 @@ impl Batches {
         let snapshot = Arc::clone(&self.snapshot);
         let roots = snapshot.roots(self.table).unwrap_or_default();
         loop {
-            let Some(root) = roots.get(self.partition) else { return Ok(false) };
-            if self.segment >= root.segment_count() {
-                self.partition += 1;
-                self.segment = 0;
-                continue;
-            }
-            let (segment, turn) = (self.segment, self.turn);
-            self.segment += 1;
-            self.turn += 1;
-            if self.run.is_none_or(|run| run < turn / RUN_SEGMENTS) {
-                self.run = Some(self.cursor.fetch_add(1, Ordering::Relaxed));
-            }
-            if self.run != Some(turn / RUN_SEGMENTS) {
-                continue;
-            }
-            let Some(segment) = root.segment(segment).filter(|segment| segment.row_count() > 0)
-            else {
+            let Some(next) = self.run.next() else {
+                let first = self.cursor.fetch_add(1, Ordering::Relaxed) * RUN_SEGMENTS;
+                if first >= self.segments.len() {
+                    return Ok(false);
+                }
+                self.run = first..self.segments.len().min(first + RUN_SEGMENTS);
                 continue;
             };
-            return self.read(segment).map(|()| true);
+            let (partition, segment) = self.segments[next];
+            let segment = roots[partition as usize].segment(segment as usize);
+            if let Some(segment) = segment.filter(|segment| segment.row_count() > 0) {
+                return self.read(segment, partition as usize).map(|()| true);
+            }
         }
     }
 
     /// Gives, or gathers, the rows of a segment that conditions keep.
-    fn read(&mut self, segment: SegmentRef<'_>) -> Result<()> {
-        let place = Place { partition: self.partition, columns: self.columns };
+    fn read(&mut self, segment: SegmentRef<'_>, partition: usize) -> Result<()> {
+        let place = Place { partition, columns: self.columns };
         let (read, schema) = (&self.read, &self.read_schema);
         let mut one = |column: usize| place.column(segment, read[column], schema, column);
         let zone = |column: usize| place.zone(segment, read[column]);

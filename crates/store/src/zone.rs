@@ -5,7 +5,7 @@
 //! of a byte. A row that is deleted leaves the zone as it is, which then may be wider than need be.
 //!
 //! Readers share a segment that nobody changes, so those that find its zone at once all find the same: the state is
-//! stored behind the values, and whoever sees it sees them.
+//! stored behind the values, and a reader that sees the state sees the values.
 //! Invariant, checked by `Segment::check`: every value of a live row that is not NULL lies in a zone that is known.
 
 use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
