@@ -134,7 +134,15 @@ fn query(rng: &mut Rng) -> String {
     };
     // FROM lists join before JOIN … ON sees their names, so ON names its own tables alone.
     let (first, last) = (&names[0], &names[count - 1]);
-    match rng.below(4) {
+    match rng.below(6) {
+        3 => format!("SELECT count(*) FROM t{0} r0 WHERE {1}", tables[0], condition(rng, "r0")),
+        4 => format!(
+            "SELECT count({2}) FROM (SELECT r0.d FROM t{0} r0 WHERE {1} LIMIT {3}) q",
+            tables[0],
+            condition(rng, "r0"),
+            if rng.chance(1, 2) { "*" } else { "q.d" },
+            1 + rng.below(400)
+        ),
         0 => format!(
             "SELECT {first}.g, count(*), sum({last}.m), min({first}.t) FROM {from}{filter} GROUP BY 1"
         ),

@@ -324,7 +324,9 @@ impl ExecutionPlan for ScanExec {
             segments.reverse();
         }
         let rows_max = context.session_config().batch_size();
-        let gathers = !self.conditions.is_empty() || !self.found.is_empty();
+        // Rows without columns are counted alone: there is nothing to put together.
+        let gathers =
+            !self.given.is_empty() && (!self.conditions.is_empty() || !self.found.is_empty());
         let mut batches = Batches {
             snapshot,
             table: self.table.id,
@@ -436,7 +438,7 @@ impl Batches {
             return Step::Batch(piece);
         }
         if self.left == 0 {
-            return Step::Ended;
+            return self.end();
         }
         match self.next_segment() {
             Ok(true) => {}
@@ -528,11 +530,6 @@ impl Batches {
                 wide::put(batch, self.rows_max, &mut self.pieces);
             }
             None => wide::put(batch, self.rows_max, &mut self.pieces),
-        }
-        if self.left == 0
-            && let Some(gathering) = &mut self.gathering
-        {
-            gathering.finish_buffered_batch()?;
         }
         Ok(())
     }
