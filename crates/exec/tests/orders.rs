@@ -204,3 +204,18 @@ fn any_order_gives_the_same_rows() {
     println!("{total} queries compared");
     assert!(total >= 60, "{total} queries were compared");
 }
+
+/// Joins of so many tables that their order is that of the text, in parts.
+#[test]
+fn joins_of_many_tables_are_planned() {
+    let world = world(3);
+    for count in [63, 64, 65, 90] {
+        let tables: Vec<String> = (0..count).map(|number| format!("t0 r{number}")).collect();
+        let keys: Vec<String> =
+            (1..count).map(|number| format!("r{number}.id = r{}.id", number - 1)).collect();
+        let text =
+            format!("SELECT count(*) FROM {} WHERE {}", tables.join(", "), keys.join(" AND "));
+        let (plan, _) = world.plan(&text).expect("planned");
+        assert_eq!(world.run(&plan, &[]).expect("run"), [["3"]], "{count} tables");
+    }
+}

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{FieldRef, SchemaRef};
-use datafusion::common::{JoinSide, JoinType, NullEquality, Result};
+use datafusion::common::{JoinSide, JoinType, NullEquality, Result, plan_err};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column};
 use datafusion::physical_expr::split_conjunction;
@@ -60,7 +60,7 @@ pub(crate) struct Region {
 }
 
 impl Region {
-    /// The region whose root is `plan`; `None` if the root is no join that may be moved.
+    /// The region whose root is `plan`; `None` if the root is no join that may be moved, or there are too many relations.
     pub(crate) fn of(plan: &Arc<dyn ExecutionPlan>) -> Option<Region> {
         if !is_movable(plan) {
             return None;
@@ -69,7 +69,7 @@ impl Region {
         region.output = region.take(plan).ok()?;
         region.settle_classes();
         region.schema = Some(plan.schema());
-        (region.relations.len() <= RELATIONS_MOST).then_some(region)
+        Some(region)
     }
 
     /// The region with `change` made of each relation.
@@ -119,7 +119,7 @@ impl Region {
             }
             return Ok(projected(below, filter.projection().as_deref()));
         }
-        Ok(self.add_relation(plan, None))
+        self.add_relation(plan, None)
     }
 
     fn take_join(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Result<Vec<Expr>> {
@@ -156,7 +156,7 @@ impl Region {
         let is_anti = *join.join_type() == JoinType::LeftAnti;
         let number = self.relations.len();
         let dependent = Dependent { is_anti, keys: Vec::new(), filter: None, needs: 0 };
-        let right = self.add_relation(join.right(), Some(dependent));
+        let right = self.add_relation(join.right(), Some(dependent))?;
         let keys = join.on().iter().map(|(l, r)| Ok((replaced(l, &left)?, replaced(r, &right)?)));
         let keys = keys.collect::<Result<Vec<_>>>()?;
         let filter = join.filter().map(|filter| over_both(filter, &left, &right)).transpose()?;
@@ -171,7 +171,10 @@ impl Region {
         &mut self,
         plan: &Arc<dyn ExecutionPlan>,
         dependent: Option<Dependent>,
-    ) -> Vec<Expr> {
+    ) -> Result<Vec<Expr>> {
+        if self.relations.len() == RELATIONS_MOST {
+            return plan_err!("a region has at most {RELATIONS_MOST} relations");
+        }
         let last = self.relations.last();
         let first = last.map_or(0, |last| last.first + last.columns());
         self.relations.push(Relation { plan: Arc::clone(plan), first, dependent });
@@ -179,7 +182,7 @@ impl Region {
         let column = |(at, field): (usize, &FieldRef)| {
             Arc::new(Column::new(field.name(), first + at)) as Expr
         };
-        schema.fields().iter().enumerate().map(column).collect()
+        Ok(schema.fields().iter().enumerate().map(column).collect())
     }
 
     fn add_join_filter(

@@ -19,6 +19,7 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{JoinType, NullEquality, Result};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{Column, DynamicFilterPhysicalExpr, lit};
+use datafusion::physical_expr_common::physical_expr;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
@@ -127,6 +128,9 @@ fn of_top(node: &Plan, sort: &SortExec) -> Result<Option<Plan>> {
 /// The node with a finding in a scan below; `columns`: those of the node's output that the finding is over.
 fn reached(node: &Plan, columns: &[usize], finding: &Finding, way: Way) -> Result<Option<Plan>> {
     if let Some(scan) = node.downcast_ref::<ScanExec>() {
+        if scan.fetch().is_some() {
+            return Ok(None);
+        }
         let scan = scan.finding(finding, columns)?;
         return Ok(Some(Arc::new(match way {
             Way::Any => scan,
@@ -146,13 +150,18 @@ fn below(node: &Plan, columns: &[usize]) -> Option<(usize, Vec<usize>)> {
     if passes_rows(node) {
         return Some((0, columns.to_vec()));
     }
+    // An expression with an effect is evaluated for every row.
     if let Some(projection) = node.downcast_ref::<ProjectionExec>() {
+        if projection.expr().iter().any(|given| physical_expr::is_volatile(&given.expr)) {
+            return None;
+        }
         let given = columns.iter().map(|&column| &projection.expr()[column].expr);
         return Some((0, columns_of(given)?));
     }
     if let Some(filter) = node.downcast_ref::<FilterExec>() {
         let places = projected(columns, filter.projection().as_deref());
-        return filter.fetch().is_none().then_some((0, places));
+        let passes = filter.fetch().is_none() && !physical_expr::is_volatile(filter.predicate());
+        return passes.then_some((0, places));
     }
     if let Some(join) = node.downcast_ref::<HashJoinExec>() {
         let places = projected(columns, join.projection.as_deref());
