@@ -8,7 +8,7 @@
 //! A finding belongs to one execution, so a plan that is kept is linked anew each time it runs, after its states
 //! were reset.
 //!
-//! Invariant, checked by `findings_leave_the_rows_alone` of crate `exec`: a plan gives the same rows with findings and
+//! Invariant, checked by `any_order_gives_the_same_rows` of crate `exec`: a plan gives the same rows with findings and
 //! without.
 
 use std::any::Any;

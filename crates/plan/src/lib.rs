@@ -4,7 +4,7 @@
 //!
 //! [`bind`] runs DataFusion's planner over our catalog, [`semantics`] puts in PostgreSQL's meaning
 //! (checked arithmetic, types of literals, functions), [`setup`] makes the DataFusion instance that
-//! all statements share, [`provider`] shows it our tables, [`scalar`] compiles expressions to
+//! all statements share, [`scalar`] compiles expressions to
 //! closures, [`mod@env`] has what a running statement sees, asks for and reads. Names in the system
 //! schemas are resolved by the trait [`system_names::SystemSchemas`]: these tables are implemented
 //! in a crate above.
