@@ -5,6 +5,7 @@
 //! ([`halcyon_scan::scan::ScanExec`] finds its roots in the task context). It is made anew
 //! - for every execution, if the statement has parameters or asks for something that belongs to
 //!   the execution (`now()`, `nextval`, system views): these are put in as constants first;
+//! - for every execution, if it has subqueries that stay apart from its joins;
 //! - if the session's thread limit changed, or a table's row count by more than a factor of four;
 //! - for every execution, if parts of it are bounded index lookups in large tables: their rows are looked up first
 //!   ([`crate::lookups`]).
@@ -39,6 +40,7 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{Expr, LogicalPlan, WindowFunctionDefinition};
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
+use datafusion::physical_plan::scalar_subquery::ScalarSubqueryExec;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use datafusion::prelude::SessionConfig;
@@ -262,6 +264,9 @@ impl AnalyticalPlan {
             return reset_plan_states(Arc::clone(&kept.plan)).map_err(|e| sql_error(e, ""));
         }
         let plan = self.make_physical(&self.logical, config)?;
+        if shares_results(&plan) {
+            return Ok(plan);
+        }
         let made = Physical { plan: Arc::clone(&plan), threads, row_counts };
         *self.physical.lock() = Some(Arc::new(made));
         reset_plan_states(plan).map_err(|e| sql_error(e, ""))
@@ -421,6 +426,13 @@ fn on_own_thread(work: impl Future<Output = ()> + Send + 'static) -> Result<Exec
         SqlError::new(SqlState::INSUFFICIENT_RESOURCES, format!("no thread was given: {error}"))
     })?;
     Ok(Execution::Thread(abort))
+}
+
+/// Whether executions of a plan would share what its subqueries give: DataFusion resets that where it lies, in
+/// expressions that all copies of the plan have.
+fn shares_results(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let subqueries = |node: &Arc<dyn ExecutionPlan>| Ok(node.is::<ScalarSubqueryExec>());
+    plan.exists(subqueries).unwrap_or(true)
 }
 
 impl Physical {

@@ -103,6 +103,32 @@ fn both_ways_of_running_give_the_same_rows() {
     assert!(exchanges > 50, "{exchanges} exchanges ran");
 }
 
+/// One plan that is kept, run by several sessions at once: what its subqueries and joins find belongs to each.
+#[test]
+fn a_kept_plan_runs_in_many_sessions_at_once() {
+    let database = database(false);
+    let texts = [
+        "SELECT count(*) FROM lines WHERE amount > (SELECT avg(amount) FROM lines)",
+        "SELECT count(*), sum(l.amount) FROM lines l, small s, orders o WHERE l.id = o.id AND o.customer = s.customer",
+        "SELECT id FROM orders WHERE total >= (SELECT max(total) FROM orders) ORDER BY id DESC LIMIT 5",
+        "WITH RECURSIVE n(i) AS (SELECT max(customer) FROM small UNION SELECT o.customer FROM n JOIN orders o ON o.id = n.i) SELECT count(*), sum(i) FROM n",
+    ];
+    let mut session = database.session();
+    let expected = texts.map(|text| rows(&mut session, text));
+    std::thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| {
+                let mut session = database.session();
+                for _ in 0..12 {
+                    for (text, expected) in texts.iter().zip(&expected) {
+                        assert_eq!(&rows(&mut session, text), expected, "{text}");
+                    }
+                }
+            });
+        }
+    });
+}
+
 #[test]
 fn an_error_of_an_input_ends_the_statement() {
     let database = database(false);
