@@ -205,6 +205,49 @@ fn any_order_gives_the_same_rows() {
     assert!(total >= 60, "{total} queries were compared");
 }
 
+/// Hash tables that are split among workers: what each part finds counts for its own keys.
+#[test]
+fn findings_of_split_hash_tables_leave_the_rows_alone() {
+    use SqlType::*;
+    let mut world = World::new();
+    let columns = [("id", Integer), ("k", Integer), ("t", Text), ("n", BigInt)];
+    for (name, rows) in [("build", 90_000_u64), ("probe", 100_000)] {
+        let mut rng = Rng::new(rows);
+        let values: Vec<[String; 4]> = (0..rows)
+            .map(|row| {
+                let null = rng.chance(1, 20);
+                let k = if null { String::new() } else { (rng.below(rows) * 2).to_string() };
+                [row.to_string(), k, format!("{}", row * 3 % 70_000), rng.below(500).to_string()]
+            })
+            .collect();
+        let rows: Vec<Vec<&str>> =
+            values.iter().map(|row| row.iter().map(String::as_str).collect()).collect();
+        let rows: Vec<&[&str]> = rows.iter().map(Vec::as_slice).collect();
+        world.table(name, &columns, &rows);
+    }
+    for text in [
+        "SELECT count(*), sum(p.n), min(b.t) FROM build b, probe p WHERE b.id = p.k",
+        "SELECT count(*), sum(p.n) FROM build b, probe p WHERE b.k = p.k AND b.n = p.n",
+        "SELECT count(*), sum(p.n) FROM build b, probe p WHERE b.t = p.t AND b.id = p.id",
+        "SELECT count(*), sum(b.n) FROM build b WHERE EXISTS (SELECT 1 FROM probe p WHERE p.k = b.id)",
+        "SELECT count(*), sum(b.n) FROM build b WHERE NOT EXISTS (SELECT 1 FROM probe p WHERE p.k = b.k)",
+        "SELECT count(*), count(p.id) FROM build b LEFT JOIN probe p ON p.k = b.k",
+        "SELECT count(*), sum(q.c) FROM build b, (SELECT k, count(*) AS c FROM probe GROUP BY k) q WHERE q.k = b.id",
+    ] {
+        for threads in [3, 4] {
+            world.session.threads = threads;
+            let (plain, _) = world.plan(text).expect("planned");
+            let (quick, _) = world.plan(text).expect("planned");
+            let expected = world.run(&plain.plain(), &[]).expect("run");
+            for _ in 0..2 {
+                assert_eq!(world.run(&quick, &[]).expect("run"), expected, "{text}");
+            }
+            let shown = quick.explain().expect("kept");
+            assert!(shown.contains("mode=Partitioned"), "{shown}");
+        }
+    }
+}
+
 /// Joins of so many tables that their order is that of the text, in parts.
 #[test]
 fn joins_of_many_tables_are_planned() {

@@ -28,6 +28,7 @@ use halcyon_txn::{CancelToken, PartitionCell};
 
 #[path = "../../txn/tests/counting/mod.rs"]
 mod counting;
+mod world;
 
 use counting::allocations_of;
 
@@ -53,21 +54,7 @@ type Def<'a> = (&'a str, SqlType, bool);
 
 impl World {
     fn new() -> Self {
-        let mut session = SessionVars {
-            user: "halcyon".into(),
-            session_user: "halcyon".into(),
-            database: "halcyon".into(),
-            search_path: vec!["public".into()],
-            names_temporary: false,
-            time_zone: "UTC".into(),
-            threads: 2,
-            placement: halcyon_catalog::session_vars::Placement::of_class(3),
-            long_placement: None,
-            memory_bytes: 1 << 30,
-            session_id: 7,
-            sequence_values: Arc::default(),
-            copy_folder: None,
-        };
+        let mut session = world::session();
         let catalog = Arc::new(Catalog::initial());
         session.user = catalog.roles.keys().next().expect("a superuser").clone();
         World {

@@ -9,13 +9,13 @@
 //! `HALCYON_SEED=n` runs another seed.
 
 mod reference;
+mod world;
 
 use std::sync::Arc;
 
 use datafusion::common::DFSchema;
 use halcyon_base::rng::Rng;
 use halcyon_catalog::Catalog;
-use halcyon_catalog::session_vars::SessionVars;
 use halcyon_plan::bind::Binder;
 use halcyon_plan::engine::DataFusion;
 use halcyon_plan::env::{Clock, Env};
@@ -190,21 +190,7 @@ fn agree(text: &str, left: &Result<String, SqlState>, right: &Result<String, Sql
 
 fn run(seed: u64, rounds: usize, planted: bool) -> Tally {
     let catalog = Arc::new(Catalog::initial());
-    let session = SessionVars {
-        user: "halcyon".into(),
-        session_user: "halcyon".into(),
-        database: "halcyon".into(),
-        search_path: vec!["public".into()],
-        names_temporary: false,
-        time_zone: "UTC".into(),
-        threads: 1,
-        placement: halcyon_catalog::session_vars::Placement::of_class(3),
-        long_placement: None,
-        memory_bytes: 1 << 30,
-        session_id: 1,
-        sequence_values: Arc::default(),
-        copy_folder: None,
-    };
+    let session = world::session();
     let df = DataFusion::default();
     let binder = Binder::new(&catalog, &session, &df);
     let fields: Vec<_> = COLUMNS.iter().map(|(name, ty)| ty.field(name, true)).collect();

@@ -16,7 +16,7 @@
 mod build;
 mod exprs;
 mod region;
-pub mod search;
+mod search;
 mod sides;
 
 use std::sync::Arc;

@@ -18,77 +18,77 @@
 //! Invariant, checked by `no_order_is_cheaper_than_the_one_found`: up to that number no tree costs less.
 
 /// Relations up to which every order is looked at.
-pub const EXHAUSTIVE: usize = 12;
+pub(crate) const EXHAUSTIVE: usize = 12;
 /// Relations that a region may have for its order to be chosen.
-pub const RELATIONS_MOST: usize = 64;
+pub(crate) const RELATIONS_MOST: usize = 64;
 
 /// A set of relations.
-pub type Set = u64;
+pub(crate) type Set = u64;
 
 /// The set of one relation.
-pub fn only(relation: usize) -> Set {
+pub(crate) fn only(relation: usize) -> Set {
     1 << relation
 }
 
 /// The relations of a set, ascending.
-pub fn members(set: Set) -> impl Iterator<Item = usize> {
+pub(crate) fn members(set: Set) -> impl Iterator<Item = usize> {
     (0..64).filter(move |relation| set & (1 << relation) != 0)
 }
 
 /// How a dependent relation acts on the rows that it is joined to.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Dependent {
+pub(crate) struct Dependent {
     /// The relations that its conditions name.
-    pub needs: Set,
+    pub(crate) needs: Set,
     /// The share of rows that it keeps.
-    pub keeps: f64,
+    pub(crate) keeps: f64,
     /// Whether it is joined by equalities.
-    pub has_key: bool,
+    pub(crate) has_key: bool,
 }
 
 /// A relation.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Relation {
+pub(crate) struct Relation {
     /// Rows, at least one.
-    pub rows: f64,
+    pub(crate) rows: f64,
     /// Whether it is the right side of a semi-join or anti-join.
-    pub dependent: Option<Dependent>,
+    pub(crate) dependent: Option<Dependent>,
 }
 
 /// A value that is equal to others.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Member {
+pub(crate) struct Member {
     /// Whose value it is.
-    pub relation: usize,
+    pub(crate) relation: usize,
     /// How many different ones there are, at least one.
-    pub distinct: f64,
+    pub(crate) distinct: f64,
 }
 
 /// A condition over several relations that is no equality of a class.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Filter {
+pub(crate) struct Filter {
     /// The relations that it names.
-    pub set: Set,
+    pub(crate) set: Set,
     /// The share of rows that it keeps.
-    pub keeps: f64,
+    pub(crate) keeps: f64,
 }
 
 /// A region in numbers.
-#[derive(Clone, Debug, Default)]
-pub struct Graph {
+#[derive(Clone, Debug)]
+pub(crate) struct Graph {
     /// The relations, at most [`RELATIONS_MOST`].
-    pub relations: Vec<Relation>,
+    pub(crate) relations: Vec<Relation>,
     /// Values that are equal.
-    pub classes: Vec<Vec<Member>>,
+    pub(crate) classes: Vec<Vec<Member>>,
     /// Other conditions.
-    pub filters: Vec<Filter>,
+    pub(crate) filters: Vec<Filter>,
     /// Pairs of relations that meet in several classes, and by what factor the classes together say too few rows.
     pairs: Vec<(Set, f64)>,
 }
 
 /// An order.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Tree {
+pub(crate) enum Tree {
     /// A relation as it is.
     Leaf(usize),
     /// A join; the hash table is made of the left side.
@@ -97,7 +97,7 @@ pub enum Tree {
 
 impl Tree {
     /// The relations of a tree.
-    pub fn set(&self) -> Set {
+    pub(crate) fn set(&self) -> Set {
         match self {
             Tree::Leaf(relation) => only(*relation),
             Tree::Join(left, right) => left.set() | right.set(),
@@ -114,19 +114,23 @@ const PAIR: f64 = 0.5;
 
 impl Graph {
     /// A region.
-    pub fn new(relations: Vec<Relation>, classes: Vec<Vec<Member>>, filters: Vec<Filter>) -> Self {
+    pub(crate) fn new(
+        relations: Vec<Relation>,
+        classes: Vec<Vec<Member>>,
+        filters: Vec<Filter>,
+    ) -> Self {
         let mut graph = Graph { relations, classes, filters, pairs: Vec::new() };
         graph.pairs = graph.pairs();
         graph
     }
 
     /// All relations.
-    pub fn all(&self) -> Set {
+    pub(crate) fn all(&self) -> Set {
         (0..self.relations.len()).map(only).fold(0, |set, one| set | one)
     }
 
     /// Rows of a set that is joined.
-    pub fn rows(&self, set: Set) -> f64 {
+    pub(crate) fn rows(&self, set: Set) -> f64 {
         let mut rows = 1.0;
         for relation in members(set) {
             let relation = &self.relations[relation];
@@ -211,7 +215,7 @@ impl Graph {
     }
 
     /// What one join costs, and whether the hash table is rather made of the second set.
-    pub fn cost(&self, left: Set, right: Set, rows: (f64, f64), out: f64) -> (f64, bool) {
+    pub(crate) fn cost(&self, left: Set, right: Set, rows: (f64, f64), out: f64) -> (f64, bool) {
         let (l, r) = rows;
         let rows_of = |set: Set, rows: f64| match self.is_dependent(set) {
             Some(_) => self.relations[set.trailing_zeros() as usize].rows,
@@ -223,18 +227,6 @@ impl Graph {
         }
         let (this, that) = (BUILD * l + PROBE * r, BUILD * r + PROBE * l);
         (this.min(that) + out * OUT, that < this)
-    }
-
-    /// What a tree costs. `None` if it joins a dependent relation where that cannot be.
-    pub fn cost_of(&self, tree: &Tree) -> Option<f64> {
-        let Tree::Join(left, right) = tree else { return Some(0.0) };
-        let (l, r) = (left.set(), right.set());
-        if !self.may_join(l, r) && !self.may_join(r, l) {
-            return None;
-        }
-        let (of_left, of_right) = (self.cost_of(left)?, self.cost_of(right)?);
-        let (cost, _) = self.cost(l, r, (self.rows(l), self.rows(r)), self.rows(l | r));
-        Some(of_left + of_right + cost)
     }
 
     /// For each relation those that a condition connects it with.
@@ -260,7 +252,7 @@ impl Graph {
     }
 
     /// The cheapest order that is found; `None` for a region that is too large or has no order.
-    pub fn order(&self) -> Option<Tree> {
+    pub(crate) fn order(&self) -> Option<Tree> {
         match self.relations.len() {
             0 => None,
             1 => Some(Tree::Leaf(0)),

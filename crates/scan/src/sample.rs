@@ -2,7 +2,7 @@
 //!
 //! A sample has at most [`ROWS`] rows: all of a small table, else some of each of [`SEGMENTS`] segments that are
 //! evenly spread. It stays until the table has grown or shrunk by a tenth, or [`AGE_MOST`] has gone by, and holds
-//! the columns that statements have asked for so far. Its texts are copies, so that no writer meets a vector that
+//! the columns that statements have asked for so far; all samples together have [`ALL_BYTES_MAX`]. Its texts are copies, so that no writer meets a vector that
 //! a sample refers to.
 //!
 //! A share of rows that is tried needs no histogram, knows how columns depend on one another, and holds for LIKE and
@@ -44,8 +44,8 @@ const TRIED: usize = 4_096;
 const AGE_MOST: Duration = Duration::from_secs(30);
 /// Bytes that a column of a sample may have; a column that has more is not sampled.
 const BYTES_MAX: u64 = 1 << 20;
-/// Tables whose samples are kept.
-const TABLES_MAX: usize = 256;
+/// Bytes of all samples that are kept.
+const ALL_BYTES_MAX: u64 = 64 << 20;
 
 /// The share of rows that a condition is taken to keep if it cannot be tried.
 const UNKNOWN_SHARE: f64 = 0.2;
@@ -77,13 +77,13 @@ impl Samples {
         wanted.dedup();
         let sample = Arc::new(Sample::draw(table, roots, rows, &wanted, now)?);
         let mut all = self.0.lock();
-        if all.len() >= TABLES_MAX {
-            all.retain(|_, sample| sample.table.strong_count() > 0);
-        }
-        if all.len() >= TABLES_MAX {
+        all.retain(|id, sample| *id != table.id && sample.table.strong_count() > 0);
+        if all.values().map(|sample| sample.bytes).sum::<u64>() + sample.bytes > ALL_BYTES_MAX {
             all.clear();
         }
-        all.insert(table.id, Arc::clone(&sample));
+        if sample.bytes <= ALL_BYTES_MAX {
+            all.insert(table.id, Arc::clone(&sample));
+        }
         Ok(sample)
     }
 }
@@ -98,6 +98,8 @@ pub struct Sample {
     /// Rows of the sample.
     rows: usize,
     columns: HashMap<usize, Sampled>,
+    /// Memory of the columns' values.
+    bytes: u64,
 }
 
 struct Sampled {
@@ -159,7 +161,9 @@ impl Sample {
             drawn.insert(column, Sampled { values, distinct: OnceLock::new(), range });
         }
         let table = Arc::downgrade(table);
-        Ok(Sample { table, table_rows, taken, rows, columns: drawn })
+        let values = drawn.values().filter_map(|sampled: &Sampled| sampled.values.as_ref());
+        let bytes = values.map(|values| values.get_array_memory_size() as u64).sum();
+        Ok(Sample { table, table_rows, taken, rows, columns: drawn, bytes })
     }
 
     fn values(&self, column: usize) -> Option<&ArrayRef> {
@@ -197,14 +201,15 @@ impl Sample {
         if tried.is_empty() || rows == 0 {
             return untried;
         }
-        let stride = self.rows / rows;
-        let numbers = (0..rows).map(|row| (row * stride) as u32);
-        let numbers = (stride > 1).then(|| UInt32Array::from_iter_values(numbers));
+        let is_whole = rows as u64 == self.table_rows;
+        // Evenly spread: what lies together in a table is alike.
+        let numbers = (0..rows).map(|row| (row * self.rows / rows) as u32);
+        let numbers = (rows < self.rows).then(|| UInt32Array::from_iter_values(numbers));
         let mut read = |place: usize| {
             let values = self.values(columns[place]).expect("asked before");
             Ok(match &numbers {
                 Some(numbers) => take(values, numbers, None)?,
-                None => values.slice(0, rows),
+                None => Arc::clone(values),
             })
         };
         let fixed: Vec<Condition> = tried.into_iter().cloned().collect();
@@ -215,7 +220,7 @@ impl Sample {
         }
         let left = left.left();
         let share = match left {
-            0 if self.rows as u64 == self.table_rows => 0.0,
+            0 if is_whole => 0.0,
             0 => self.share_of_one(&fixed, columns).min(0.5 / rows as f64),
             left => left as f64 / rows as f64,
         };

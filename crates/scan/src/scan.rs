@@ -116,11 +116,6 @@ impl ScanExec {
         }
     }
 
-    /// The table that is read.
-    pub fn table(&self) -> &Arc<Table> {
-        &self.table
-    }
-
     /// The scan with `predicate`, which is over its output, as a further condition; `None` if that is not possible.
     ///
     /// Errors: an expression over other columns.

@@ -27,7 +27,8 @@ pub struct World {
     pub roots: HashMap<TableId, Vec<triomphe::Arc<Partition>>>,
 }
 
-fn session() -> SessionVars {
+/// A session of a superuser.
+pub fn session() -> SessionVars {
     SessionVars {
         user: "halcyon".into(),
         session_user: "halcyon".into(),

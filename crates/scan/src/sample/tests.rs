@@ -73,6 +73,44 @@ fn shares_are_near_the_truth() {
     assert!(share(&[compared(1, Operator::Eq, 5_000)]) <= 0.5 / 4_096.0);
 }
 
+/// A table of which all rows are sampled and not all are tried.
+#[test]
+fn conditions_are_tried_on_rows_from_all_over_a_table() {
+    for rows in [4_097_u64, 6_000, 8_192] {
+        let (table, roots) = table(rows);
+        let sample = Samples::default().of(&table, &roots, &[0]).expect("drawn");
+        assert_eq!(sample.rows as u64, rows);
+        let last = compared(0, Operator::GtEq, rows as i64 * 3 / 4);
+        assert!(near(sample.share(&[last], &[0]), 0.25, 1.05), "{rows}");
+        let beyond = sample.share(&[compared(0, Operator::Gt, rows as i64)], &[0]);
+        assert!(beyond > 0.0 && beyond <= 1.0 / rows as f64, "{rows}: {beyond}");
+    }
+}
+
+#[test]
+fn samples_have_a_limit_together() {
+    let (_, roots) = table(8_000);
+    let samples = Samples::default();
+    let tables: Vec<Arc<Table>> = (0..400)
+        .map(|number| {
+            let columns = (0..5).map(|at| Column::new(format!("c{at}"), SqlType::BigInt));
+            let mut columns: Vec<Column> = columns.collect();
+            columns[2].ty = SqlType::Text;
+            Arc::new(Table::new(TableId(number), "public", "t", "halcyon", columns))
+        })
+        .collect();
+    for table in &tables {
+        samples.of(table, &roots, &[0, 1, 2, 3, 4]).expect("drawn");
+        let held: u64 = samples.0.lock().values().map(|sample| sample.bytes).sum();
+        assert!(held <= ALL_BYTES_MAX, "{held}");
+    }
+    assert!(samples.0.lock().len() < tables.len(), "some were given up");
+    drop(tables);
+    let (other, roots) = self::table(10);
+    samples.of(&other, &roots, &[0]).expect("drawn");
+    assert_eq!(samples.0.lock().len(), 1, "samples of dropped tables go");
+}
+
 #[test]
 fn a_sample_stays_until_its_table_changes_and_refers_to_no_vector() {
     let (table, mut roots) = table(20_000);
