@@ -50,7 +50,7 @@ use futures::{FutureExt, StreamExt};
 use halcyon_aggregates::watched;
 use halcyon_base::clock;
 use halcyon_base::memory::Work;
-use halcyon_operators::{findings_reach_scans, on_workers, paced};
+use halcyon_operators::{findings_reach_scans, hash_aggregates, on_workers, paced};
 use halcyon_store::Partition;
 use halcyon_task::{Annotation, ClassId, Locality, Priority, RunningGroup};
 use halcyon_txn::{CancelToken, Mode};
@@ -291,7 +291,9 @@ impl AnalyticalPlan {
             *state.config_mut() = config.clone();
             state.execution_props_mut().config_options = Some(Arc::clone(config.options()));
             let planner = DefaultPhysicalPlanner::default();
-            let plan = block_on(planner.create_physical_plan(&checked, &state)).and_then(paced)?;
+            let plan = block_on(planner.create_physical_plan(&checked, &state))?;
+            let plan = if self.is_plain { plan } else { hash_aggregates(plan)? };
+            let plan = paced(plan)?;
             if self.waits { Ok(plan) } else { on_workers(plan) }
         })
         .map_err(|error| sql_error(error, ""))

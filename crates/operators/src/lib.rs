@@ -13,4 +13,5 @@ mod placement;
 
 pub use findings::findings_reach_scans;
 pub use pacing::paced;
+pub use halcyon_grouping::hash_aggregates;
 pub use placement::on_workers;

@@ -1,0 +1,258 @@
+//! The keys of groups: a hash table from keys to the numbers of groups, counted from zero as they are met.
+//!
+//! Open addressing with linear probing. A slot has the upper half of a hash and the number of a group plus one, so
+//! a probe rarely looks at a key in vain. Keys lie one behind the other; the bytes of long texts in [`Texts`].
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BinaryViewArray, StringViewArray};
+use arrow::buffer::{Buffer, NullBuffer, ScalarBuffer};
+use arrow::datatypes::DataType;
+use datafusion::common::Result;
+
+use crate::hash::Hasher;
+use crate::layout::{Layout, NULL_TEXT, SHORT};
+
+/// Slots of a table that was just made.
+const SLOTS_FIRST: usize = 1 << 10;
+/// Bytes of a block of texts, at least; a longer text has one of its own.
+const BLOCK_BYTES: usize = 1 << 16;
+
+/// Rows whose keys are hashed.
+#[derive(Debug)]
+pub(crate) struct Rows<const N: usize> {
+    pub(crate) keys: Vec<[u64; N]>,
+    pub(crate) hashes: Vec<u64>,
+}
+
+impl<const N: usize> Rows<N> {
+    pub(crate) fn new() -> Self {
+        Rows { keys: Vec::new(), hashes: Vec::new() }
+    }
+
+    /// The rows with these values in the columns of their keys.
+    pub(crate) fn set(&mut self, layout: &Layout, columns: &[ArrayRef], hasher: &Hasher) {
+        layout.encode(columns, hasher, &mut self.keys);
+        self.hashes.clear();
+        self.hashes.extend(self.keys.iter().map(|key| hasher.key(key)));
+    }
+
+    pub(crate) fn size(&self) -> usize {
+        self.keys.capacity() * size_of::<[u64; N]>() + self.hashes.capacity() * 8
+    }
+}
+
+/// Keys of groups and where to find them.
+#[derive(Debug)]
+pub(crate) struct Keys<const N: usize> {
+    layout: Arc<Layout>,
+    hasher: Hasher,
+    /// As many as a power of two, at most five eighths in use. Zero: free.
+    slots: Vec<u64>,
+    keys: Vec<[u64; N]>,
+    texts: Vec<Texts>,
+}
+
+impl<const N: usize> Keys<N> {
+    pub(crate) fn new(layout: Arc<Layout>, hasher: Hasher) -> Self {
+        let texts = layout.texts().map(|(column, word)| Texts::new(column, word)).collect();
+        Keys { layout, hasher, slots: Vec::new(), keys: Vec::new(), texts }
+    }
+
+    /// Groups.
+    pub(crate) fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    pub(crate) fn size(&self) -> usize {
+        let texts: usize = self.texts.iter().map(Texts::size).sum();
+        self.slots.capacity() * 8 + self.keys.capacity() * size_of::<[u64; N]>() + texts
+    }
+
+    /// The number of each row's group into `groups`; rows with new keys begin groups. `texts`: the columns of the
+    /// keys that are texts, in the order of [`Layout::texts`].
+    pub(crate) fn find(&mut self, rows: &Rows<N>, texts: &[ArrayRef], groups: &mut Vec<usize>) {
+        groups.clear();
+        groups.reserve(rows.keys.len());
+        let texts: Vec<Text<'_>> = texts.iter().map(Text::of).collect();
+        // Rows in the order of their keys are common: a row is first tried on the group of the one before.
+        let mut last = usize::MAX;
+        for (row, (key, &hash)) in rows.keys.iter().zip(&rows.hashes).enumerate() {
+            let again = self.keys.get(last).is_some_and(|before| before == key);
+            if !again || !self.has_same_texts(last, key, row, &texts) {
+                last = self.group(key, hash, row, &texts);
+            }
+            groups.push(last);
+        }
+    }
+
+    #[inline]
+    fn group(&mut self, key: &[u64; N], hash: u64, row: usize, texts: &[Text<'_>]) -> usize {
+        if self.keys.len() * 8 >= self.slots.len() * 5 {
+            self.grow();
+        }
+        let mask = self.slots.len() - 1;
+        let mut at = hash as usize & mask;
+        loop {
+            let slot = self.slots[at];
+            if slot == 0 {
+                let group = self.keys.len();
+                self.slots[at] = slot_of(hash, group);
+                self.keys.push(*key);
+                for (kept, text) in self.texts.iter_mut().zip(texts) {
+                    kept.push(key, text, row);
+                }
+                return group;
+            }
+            if (slot ^ hash) >> 32 == 0 {
+                let group = (slot as u32 - 1) as usize;
+                if self.keys[group] == *key && self.has_same_texts(group, key, row, texts) {
+                    return group;
+                }
+            }
+            at = (at + 1) & mask;
+        }
+    }
+
+    /// Whether a group's long texts are a row's, whose words are the same.
+    #[inline]
+    fn has_same_texts(&self, group: usize, key: &[u64; N], row: usize, texts: &[Text<'_>]) -> bool {
+        let mut pairs = self.texts.iter().zip(texts);
+        pairs.all(|(kept, text)| !is_long(key[kept.word]) || kept.bytes(group, key) == text.bytes(row))
+    }
+
+    fn grow(&mut self) {
+        let slots = (self.slots.len() * 2).max(SLOTS_FIRST);
+        self.slots.clear();
+        self.slots.resize(slots, 0);
+        let mask = slots - 1;
+        for (group, key) in self.keys.iter().enumerate() {
+            let hash = self.hasher.key(key);
+            let mut at = hash as usize & mask;
+            while self.slots[at] != 0 {
+                at = (at + 1) & mask;
+            }
+            self.slots[at] = slot_of(hash, group);
+        }
+    }
+
+    /// The columns of all keys, in the order of groups; the table is empty then and keeps its slots.
+    pub(crate) fn take(&mut self) -> Result<Vec<ArrayRef>> {
+        let mut columns: Vec<Option<ArrayRef>> = vec![None; self.layout.columns()];
+        for texts in &mut self.texts {
+            columns[texts.column] = Some(texts.take(&self.keys, self.layout.ty(texts.column))?);
+        }
+        let decoded = columns.into_iter().enumerate().map(|(number, taken)| {
+            taken.unwrap_or_else(|| self.layout.decode(number, &self.keys))
+        });
+        let decoded = decoded.collect();
+        self.keys.clear();
+        self.slots.fill(0);
+        Ok(decoded)
+    }
+
+    /// Gives back the memory of what was taken.
+    pub(crate) fn shrink(&mut self) {
+        self.keys.shrink_to_fit();
+        if self.keys.is_empty() {
+            self.slots = Vec::new();
+        }
+    }
+}
+
+fn slot_of(hash: u64, group: usize) -> u64 {
+    let number = u32::try_from(group + 1).expect("fewer than four thousand million groups");
+    hash >> 32 << 32 | u64::from(number)
+}
+
+fn is_long(first: u64) -> bool {
+    first != NULL_TEXT && first as u32 > SHORT
+}
+
+/// A column of texts of the rows that are looked up.
+enum Text<'v> {
+    Characters(&'v StringViewArray),
+    Bytes(&'v BinaryViewArray),
+}
+
+impl<'v> Text<'v> {
+    fn of(array: &'v ArrayRef) -> Self {
+        match array.data_type() {
+            DataType::Utf8View => Text::Characters(array.as_string_view()),
+            _ => Text::Bytes(array.as_binary_view()),
+        }
+    }
+
+    fn bytes(&self, row: usize) -> &'v [u8] {
+        match self {
+            Text::Characters(texts) => texts.value(row).as_bytes(),
+            Text::Bytes(texts) => texts.value(row),
+        }
+    }
+}
+
+/// The bytes of a column of long texts. They stay where they were put until all are taken.
+#[derive(Debug)]
+struct Texts {
+    column: usize,
+    /// The first word of the column in a key.
+    word: usize,
+    /// By group: block and offset of a long text, as a view of Arrow has them.
+    places: Vec<u64>,
+    blocks: Vec<Vec<u8>>,
+}
+
+impl Texts {
+    fn new(column: usize, word: usize) -> Self {
+        Texts { column, word, places: Vec::new(), blocks: Vec::new() }
+    }
+
+    fn size(&self) -> usize {
+        let blocks: usize = self.blocks.iter().map(Vec::capacity).sum();
+        self.places.capacity() * 8 + blocks
+    }
+
+    fn push<const N: usize>(&mut self, key: &[u64; N], text: &Text<'_>, row: usize) {
+        if !is_long(key[self.word]) {
+            self.places.push(0);
+            return;
+        }
+        let bytes = text.bytes(row);
+        let has_room =
+            self.blocks.last().is_some_and(|block| block.capacity() - block.len() >= bytes.len());
+        if !has_room {
+            self.blocks.push(Vec::with_capacity(bytes.len().max(BLOCK_BYTES)));
+        }
+        let number = self.blocks.len() - 1;
+        let block = &mut self.blocks[number];
+        self.places.push((block.len() as u64) << 32 | number as u64);
+        block.extend_from_slice(bytes);
+    }
+
+    /// The long text of a group with this key.
+    fn bytes<const N: usize>(&self, group: usize, key: &[u64; N]) -> &[u8] {
+        let (place, length) = (self.places[group], key[self.word] as u32 as usize);
+        let from = (place >> 32) as usize;
+        &self.blocks[place as u32 as usize][from..from + length]
+    }
+
+    /// The column of all groups.
+    fn take<const N: usize>(&mut self, keys: &[[u64; N]], ty: &DataType) -> Result<ArrayRef> {
+        let view = |(key, &place): (&[u64; N], &u64)| match key[self.word] {
+            NULL_TEXT => 0,
+            first if is_long(first) => u128::from(place) << 64 | u128::from(first),
+            first => u128::from(key[self.word + 1]) << 64 | u128::from(first),
+        };
+        let views: Vec<u128> = keys.iter().zip(&self.places).map(view).collect();
+        let is_null = |key: &[u64; N]| key[self.word] == NULL_TEXT;
+        let nulls = keys.iter().any(is_null).then(|| keys.iter().map(|key| !is_null(key)).collect::<NullBuffer>());
+        let blocks: Vec<Buffer> =
+            std::mem::take(&mut self.blocks).into_iter().map(Buffer::from_vec).collect();
+        self.places.clear();
+        let views = ScalarBuffer::from(views);
+        Ok(match ty {
+            DataType::Utf8View => Arc::new(StringViewArray::try_new(views, blocks, nulls)?),
+            _ => Arc::new(BinaryViewArray::try_new(views, blocks, nulls)?),
+        })
+    }
+}
