@@ -50,7 +50,9 @@ use futures::{FutureExt, StreamExt};
 use halcyon_aggregates::watched;
 use halcyon_base::clock;
 use halcyon_base::memory::Work;
-use halcyon_operators::{findings_reach_scans, hash_aggregates, on_workers, paced};
+use halcyon_operators::{
+    findings_reach_scans, hash_aggregates, on_workers, paced, shared_parts,
+};
 use halcyon_store::Partition;
 use halcyon_task::{Annotation, ClassId, Locality, Priority, RunningGroup};
 use halcyon_txn::{CancelToken, Mode};
@@ -78,6 +80,7 @@ use halcyon_sql::stack::{THREAD_BYTES, drop_deep, with_new_stack, with_stack};
 use crate::lookups::Lookups;
 use crate::outline;
 use crate::pool::pool;
+use crate::sharing::{SharedParts, with_shared_parts};
 
 /// Batches that wait for a slow reader.
 const BATCHES_AHEAD: usize = 4;
@@ -197,7 +200,9 @@ impl AnalyticalPlan {
             let (plan, config) = under(env.cancel, || self.executable(env, &snapshot, looked_up))?;
             let plan = match self.is_plain {
                 true => plan,
-                false => findings_reach_scans(plan).map_err(|error| sql_error(error, ""))?,
+                false => findings_reach_scans(plan)
+                    .and_then(shared_parts)
+                    .map_err(|error| sql_error(error, ""))?,
             };
             self.launch(plan, config, env, placement(env, scanned))
         })
@@ -290,7 +295,8 @@ impl AnalyticalPlan {
             };
             *state.config_mut() = config.clone();
             state.execution_props_mut().config_options = Some(Arc::clone(config.options()));
-            let planner = DefaultPhysicalPlanner::default();
+            let checked = if self.is_plain { checked } else { with_shared_parts(checked)? };
+            let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(SharedParts)]);
             let plan = block_on(planner.create_physical_plan(&checked, &state))?;
             let plan = if self.is_plain { plan } else { hash_aggregates(plan)? };
             let plan = paced(plan)?;

@@ -20,5 +20,6 @@ pub mod point;
 mod pool;
 mod referrers;
 mod scratch;
+mod sharing;
 pub mod upkeep;
 pub mod view_errors;

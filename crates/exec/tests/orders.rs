@@ -134,7 +134,19 @@ fn query(rng: &mut Rng) -> String {
     };
     // FROM lists join before JOIN … ON sees their names, so ON names its own tables alone.
     let (first, last) = (&names[0], &names[count - 1]);
-    match rng.below(6) {
+    match rng.below(9) {
+        6 => format!(
+            "WITH q AS (SELECT {first}.k, count(*) AS n, sum({last}.m) AS s FROM {from}{filter} GROUP BY 1) \
+             SELECT a.k, b.n, a.s FROM q a LEFT JOIN q b ON a.n = b.k WHERE a.s >= (SELECT avg(s) FROM q) OR b.n > 1"
+        ),
+        7 => format!(
+            "SELECT {first}.k, {last}.t, {first}.d, count(*), avg({last}.m), count(DISTINCT {first}.g) \
+             FROM {from}{filter} GROUP BY 1, 2, 3"
+        ),
+        8 => format!(
+            "WITH q AS (SELECT DISTINCT {first}.g, {last}.t FROM {from}{filter}) \
+             SELECT a.g, b.t FROM q a, q b WHERE a.g = b.g AND a.t < b.t UNION ALL SELECT g, t FROM q"
+        ),
         3 => format!("SELECT count(*) FROM t{0} r0 WHERE {1}", tables[0], condition(rng, "r0")),
         4 => format!(
             "SELECT count({2}) FROM (SELECT r0.d FROM t{0} r0 WHERE {1} LIMIT {3}) q",
@@ -260,5 +272,71 @@ fn joins_of_many_tables_are_planned() {
             format!("SELECT count(*) FROM {} WHERE {}", tables.join(", "), keys.join(" AND "));
         let (plan, _) = world.plan(&text).expect("planned");
         assert_eq!(world.run(&plan, &[]).expect("run"), [["3"]], "{count} tables");
+    }
+}
+
+/// Parts that a query has several times run once, and each place has all their rows.
+#[test]
+fn places_read_the_same_rows() {
+    let mut world = world(5);
+    let part = "WITH q AS (SELECT k, count(*) AS n, sum(m) AS s FROM t5 GROUP BY k)";
+    for (text, runs_once) in [
+        ("SELECT count(*), sum(s) FROM q WHERE s = (SELECT max(s) FROM q)", true),
+        ("SELECT count(*), sum(a.s + b.n), sum(b.s - a.n) FROM q a JOIN q b ON a.k = b.n", true),
+        ("SELECT count(*), sum(a.n) FROM q a, q b, q c WHERE a.k = b.n AND b.k = c.n", true),
+        ("SELECT count(*) FROM (SELECT * FROM q UNION ALL SELECT * FROM q LIMIT 700) u", true),
+        ("SELECT count(*) FROM q a LEFT JOIN q b ON a.n < b.n AND a.k = b.k + 1", true),
+        ("SELECT a.n, b.n FROM q a, q b WHERE a.k = b.k ORDER BY 1 DESC, 2 LIMIT 3", true),
+        ("SELECT count(*) FROM q a, q b WHERE a.k = b.n AND a.k < 5", false),
+    ] {
+        let text = format!("{part} {text}");
+        for threads in [1, 2, 3] {
+            world.session.threads = threads;
+            let (plain, _) = world.plan(&text).expect("planned");
+            let (quick, _) = world.plan(&text).expect("planned");
+            let expected = world.run(&plain.plain(), &[]).expect("run");
+            for _ in 0..3 {
+                assert_eq!(world.run(&quick, &[]).expect("run"), expected, "{text}");
+            }
+            let shown = quick.explain().expect("a plan");
+            let is_kept = !shown.contains("TableScan");
+            assert!(!is_kept || shown.contains("SharedExec") == runs_once, "{text}\n{shown}");
+        }
+    }
+}
+
+/// Many groups, of keys of several types: tables are emptied, and split into parts.
+#[test]
+fn many_groups_are_those_of_the_slow_twin() {
+    use SqlType::*;
+    let mut world = World::new();
+    let columns = [("id", Integer), ("a", BigInt), ("t", Text), ("n", BigInt)];
+    let mut rng = Rng::new(8);
+    let values: Vec<[String; 4]> = (0..150_000)
+        .map(|row: u64| {
+            let null = rng.chance(1, 20);
+            let a = if null { String::new() } else { rng.below(60_000).to_string() };
+            let t = format!("a text of some length {}", rng.below(40_000));
+            [(row / 3).to_string(), a, t, rng.below(500).to_string()]
+        })
+        .collect();
+    let rows: Vec<Vec<&str>> =
+        values.iter().map(|row| row.iter().map(String::as_str).collect()).collect();
+    let rows: Vec<&[&str]> = rows.iter().map(Vec::as_slice).collect();
+    world.table("facts", &columns, &rows);
+    for keys in ["id", "a", "t", "a, n", "t, a", "id, t, n"] {
+        let text = format!(
+            "SELECT count(*), sum(c), sum(s), min(least), max(x) FROM (SELECT {keys}, count(*) AS c, sum(n) AS s, \
+             min(t) AS least, avg(n) AS x FROM facts GROUP BY {keys}) q"
+        );
+        for threads in [1, 2, 3] {
+            world.session.threads = threads;
+            let (plain, _) = world.plan(&text).expect("planned");
+            let (quick, _) = world.plan(&text).expect("planned");
+            let expected = world.run(&plain.plain(), &[]).expect("run");
+            assert_eq!(world.run(&quick, &[]).expect("run"), expected, "{text}");
+            let shown = quick.explain().expect("kept");
+            assert!(shown.contains("HashAggregateExec"), "{shown}");
+        }
     }
 }

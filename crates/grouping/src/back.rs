@@ -117,7 +117,9 @@ impl<const N: usize> Back<N> {
         rows.set(&self.aggregation.layout, keys, self.aggregation.hasher());
         let texts = self.aggregation.texts(keys);
         let arrays = texts.iter().chain(&states);
-        let bytes: usize = arrays.map(|array| array.get_array_memory_size()).sum();
+        // Arrays may be slices of larger ones.
+        let bytes = |array: &ArrayRef| array.to_data().get_slice_memory_size().unwrap_or(0);
+        let bytes: usize = arrays.map(bytes).sum();
         self.rows_kept += rows.keys.len();
         self.bytes_kept += bytes + rows.size();
         self.chunks.push(Chunk { rows, texts, states });

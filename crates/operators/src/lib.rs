@@ -10,8 +10,10 @@ mod findings;
 mod mailbox;
 mod pacing;
 mod placement;
+mod shared;
 
 pub use findings::findings_reach_scans;
 pub use pacing::paced;
 pub use halcyon_grouping::hash_aggregates;
 pub use placement::on_workers;
+pub use shared::{SharedExec, shared_parts};
