@@ -50,9 +50,7 @@ use futures::{FutureExt, StreamExt};
 use halcyon_aggregates::watched;
 use halcyon_base::clock;
 use halcyon_base::memory::Work;
-use halcyon_operators::{
-    findings_reach_scans, hash_aggregates, on_workers, paced, shared_parts,
-};
+use halcyon_operators::{findings_reach_scans, hash_aggregates, on_workers, paced, shared_parts};
 use halcyon_store::Partition;
 use halcyon_task::{Annotation, ClassId, Locality, Priority, RunningGroup};
 use halcyon_txn::{CancelToken, Mode};
@@ -296,7 +294,8 @@ impl AnalyticalPlan {
             *state.config_mut() = config.clone();
             state.execution_props_mut().config_options = Some(Arc::clone(config.options()));
             let checked = if self.is_plain { checked } else { with_shared_parts(checked)? };
-            let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(SharedParts)]);
+            let planner =
+                DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(SharedParts)]);
             let plan = block_on(planner.create_physical_plan(&checked, &state))?;
             let plan = if self.is_plain { plan } else { hash_aggregates(plan)? };
             let plan = paced(plan)?;

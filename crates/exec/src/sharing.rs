@@ -55,9 +55,8 @@ pub(crate) fn with_shared_parts(plan: LogicalPlan) -> Result<LogicalPlan> {
         }
         let part = Part(node);
         let Some(&number) = numbers.get(&part) else { return Ok(Transformed::no(part.0)) };
-        let node = LogicalPlan::Extension(Extension {
-            node: Arc::new(Shared { part: part.0, number }),
-        });
+        let node =
+            LogicalPlan::Extension(Extension { node: Arc::new(Shared { part: part.0, number }) });
         // What lies within runs once anyway.
         Ok(Transformed::new(node, true, TreeNodeRecursion::Jump))
     });

@@ -86,7 +86,9 @@ impl HashAggregateExec {
         let half = match aggregation.stage {
             Stage::Partial => Half::First(Front::new(aggregation, front)?),
             Stage::Final => Half::Second(Back::new(aggregation, back)?),
-            Stage::Whole => Half::Both(Front::new(aggregation, front)?, Back::new(aggregation, back)?),
+            Stage::Whole => {
+                Half::Both(Front::new(aggregation, front)?, Back::new(aggregation, back)?)
+            }
         };
         let memory = MemoryConsumer::new(format!("{}[{partition}]", self.name()));
         let work = Work::<N> {

@@ -118,7 +118,9 @@ impl<const N: usize> Keys<N> {
     #[inline]
     fn has_same_texts(&self, group: usize, key: &[u64; N], row: usize, texts: &[Text<'_>]) -> bool {
         let mut pairs = self.texts.iter().zip(texts);
-        pairs.all(|(kept, text)| !is_long(key[kept.word]) || kept.bytes(group, key) == text.bytes(row))
+        pairs.all(|(kept, text)| {
+            !is_long(key[kept.word]) || kept.bytes(group, key) == text.bytes(row)
+        })
     }
 
     fn grow(&mut self) {
@@ -142,9 +144,10 @@ impl<const N: usize> Keys<N> {
         for texts in &mut self.texts {
             columns[texts.column] = Some(texts.take(&self.keys, self.layout.ty(texts.column))?);
         }
-        let decoded = columns.into_iter().enumerate().map(|(number, taken)| {
-            taken.unwrap_or_else(|| self.layout.decode(number, &self.keys))
-        });
+        let decoded = columns
+            .into_iter()
+            .enumerate()
+            .map(|(number, taken)| taken.unwrap_or_else(|| self.layout.decode(number, &self.keys)));
         let decoded = decoded.collect();
         self.keys.clear();
         self.slots.fill(0);
@@ -245,7 +248,10 @@ impl Texts {
         };
         let views: Vec<u128> = keys.iter().zip(&self.places).map(view).collect();
         let is_null = |key: &[u64; N]| key[self.word] == NULL_TEXT;
-        let nulls = keys.iter().any(is_null).then(|| keys.iter().map(|key| !is_null(key)).collect::<NullBuffer>());
+        let nulls = keys
+            .iter()
+            .any(is_null)
+            .then(|| keys.iter().map(|key| !is_null(key)).collect::<NullBuffer>());
         let blocks: Vec<Buffer> =
             std::mem::take(&mut self.blocks).into_iter().map(Buffer::from_vec).collect();
         self.places.clear();

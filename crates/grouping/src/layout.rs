@@ -186,7 +186,9 @@ impl Column {
             }
             DataType::Decimal128(..) => {
                 let (low, high) = (self.word, self.word + 1);
-                for (key, &value) in keys.iter_mut().zip(values.as_primitive::<Decimal128Type>().values()) {
+                for (key, &value) in
+                    keys.iter_mut().zip(values.as_primitive::<Decimal128Type>().values())
+                {
                     key[low] = value as u64;
                     key[high] = (value >> 64) as u64;
                 }
@@ -300,8 +302,9 @@ impl Column {
                     self.decode_bits::<TimestampNanosecondType, N>(keys, |bits| bits as i64)
                 }
             },
-            DataType::Decimal128(..) if self.kind != Kind::TwoWords => self
-                .decode_bits::<Decimal128Type, N>(keys, |bits| i128::from(bits as i64)),
+            DataType::Decimal128(..) if self.kind != Kind::TwoWords => {
+                self.decode_bits::<Decimal128Type, N>(keys, |bits| i128::from(bits as i64))
+            }
             DataType::Decimal128(..) => {
                 let value = |key: &[u64; N]| {
                     (i128::from(key[self.word + 1] as i64) << 64) | i128::from(key[self.word])

@@ -8,10 +8,10 @@ use datafusion::common::Result;
 use datafusion::logical_expr::GroupsAccumulator;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
-use datafusion::physical_plan::{ExecutionPlan, InputOrderMode};
 use datafusion::physical_plan::aggregates::{
     AggregateExec, AggregateInputMode, AggregateOutputMode, aggregate_expressions,
 };
+use datafusion::physical_plan::{ExecutionPlan, InputOrderMode};
 
 use crate::hash::Hasher;
 use crate::keys::Keys;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, AsArray, BooleanArray};
 use datafusion::common::Result;
 use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
-use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::GroupsAccumulatorAdapter;
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 
 use crate::keys::{Keys, Rows};
 
@@ -65,7 +65,12 @@ impl<const N: usize> Table<N> {
     }
 
     /// Takes rows in. `given`: by aggregate.
-    pub(crate) fn update(&mut self, rows: &Rows<N>, texts: &[ArrayRef], given: &[Given]) -> Result<()> {
+    pub(crate) fn update(
+        &mut self,
+        rows: &Rows<N>,
+        texts: &[ArrayRef],
+        given: &[Given],
+    ) -> Result<()> {
         self.keys.find(rows, texts, &mut self.groups);
         for (state, given) in self.states.iter_mut().zip(given) {
             state.update_batch(&given.values, &self.groups, given.filter(), self.keys.len())?;

@@ -64,7 +64,8 @@ fn key(rng: &mut Rng, rows: usize, values: u64, kind: u64, has_nulls: bool) -> A
 fn input(rng: &mut Rng) -> (SchemaRef, Vec<RecordBatch>, usize) {
     let key_count = 1 + rng.below(4) as usize;
     let values = *rng.pick(&[1, 3, 40, 900, 1 << 40]);
-    let keys: Vec<(u64, bool)> = (0..key_count).map(|_| (rng.below(10), rng.chance(1, 2))).collect();
+    let keys: Vec<(u64, bool)> =
+        (0..key_count).map(|_| (rng.below(10), rng.chance(1, 2))).collect();
     let mut batches = Vec::new();
     for _ in 0..1 + rng.below(8) {
         let rows = rng.below(700) as usize;
@@ -139,7 +140,14 @@ fn plan(
     let node = |mode, input: Arc<dyn ExecutionPlan>| {
         let groups = groups(&input.schema())?;
         let filters = filters.to_vec();
-        AggregateExec::try_new(mode, groups, aggregates.to_vec(), filters, input, Arc::clone(&schema))
+        AggregateExec::try_new(
+            mode,
+            groups,
+            aggregates.to_vec(),
+            filters,
+            input,
+            Arc::clone(&schema),
+        )
     };
     match is_split {
         true => ours(node(AggregateMode::Final, ours(node(AggregateMode::Partial, input)?)?)?),

@@ -13,7 +13,7 @@ mod placement;
 mod shared;
 
 pub use findings::findings_reach_scans;
-pub use pacing::paced;
 pub use halcyon_grouping::hash_aggregates;
+pub use pacing::paced;
 pub use placement::on_workers;
 pub use shared::{SharedExec, shared_parts};
