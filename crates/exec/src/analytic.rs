@@ -50,7 +50,9 @@ use futures::{FutureExt, StreamExt};
 use halcyon_aggregates::watched;
 use halcyon_base::clock;
 use halcyon_base::memory::Work;
-use halcyon_operators::{findings_reach_scans, hash_aggregates, on_workers, paced, shared_parts};
+use halcyon_operators::{
+    findings_reach_scans, hash_aggregates, hash_joins, on_workers, paced, shared_parts,
+};
 use halcyon_store::Partition;
 use halcyon_task::{Annotation, ClassId, Locality, Priority, RunningGroup};
 use halcyon_txn::{CancelToken, Mode};
@@ -297,7 +299,10 @@ impl AnalyticalPlan {
             let planner =
                 DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(SharedParts)]);
             let plan = block_on(planner.create_physical_plan(&checked, &state))?;
-            let plan = if self.is_plain { plan } else { hash_aggregates(plan)? };
+            let plan = match self.is_plain {
+                true => plan,
+                false => hash_joins(hash_aggregates(plan)?)?,
+            };
             let plan = paced(plan)?;
             if self.waits { Ok(plan) } else { on_workers(plan) }
         })

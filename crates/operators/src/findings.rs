@@ -30,7 +30,8 @@ use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJo
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
-use halcyon_grouping::HashAggregateExec;
+use halcyon_hashing::groups::HashAggregateExec;
+use halcyon_hashing::joins::JoinExec;
 use halcyon_scan::scan::ScanExec;
 
 use crate::exchange::ExchangeExec;
@@ -50,8 +51,8 @@ enum Way {
 /// The plan with its findings linked to its scans, for one execution.
 pub fn findings_reach_scans(plan: Plan) -> Result<Plan> {
     plan.transform_up(|node| {
-        let linked = match node.downcast_ref::<HashJoinExec>() {
-            Some(join) => of_join(join)?,
+        let linked = match join_of(&node) {
+            Some(join) => of_join(&node, join)?,
             None => match node.downcast_ref::<SortExec>() {
                 Some(sort) => of_top(&node, sort)?,
                 None => None,
@@ -91,8 +92,16 @@ fn is_ordered(plan: &Plan, column: usize) -> bool {
     )
 }
 
+/// A hash join, ours or DataFusion's.
+fn join_of(node: &Plan) -> Option<&HashJoinExec> {
+    match node.downcast_ref::<JoinExec>() {
+        Some(ours) => Some(ours.node()),
+        None => node.downcast_ref::<HashJoinExec>(),
+    }
+}
+
 /// A join whose keys reach a scan on the side that looks them up.
-fn of_join(join: &HashJoinExec) -> Result<Option<Plan>> {
+fn of_join(node: &Plan, join: &HashJoinExec) -> Result<Option<Plan>> {
     let (_, may_drop) = join.join_type().on_lr_is_preserved();
     if !may_drop || join.null_aware || join.null_equality() != NullEquality::NullEqualsNothing {
         return Ok(None);
@@ -104,6 +113,9 @@ fn of_join(join: &HashJoinExec) -> Result<Option<Plan>> {
     }
     let finding = Arc::new(DynamicFilterPhysicalExpr::new(keys, lit(true)));
     let Some(right) = reached(join.right(), &columns, &finding, Way::Any)? else { return Ok(None) };
+    if let Some(ours) = node.downcast_ref::<JoinExec>() {
+        return Ok(Some(Arc::new(ours.finding(&finding, right)?)));
+    }
     let above = join.builder().with_new_children(vec![Arc::clone(join.left()), right])?;
     Ok(Some(Arc::new(above.build()?.with_dynamic_filter_expr(finding)?)))
 }
@@ -164,7 +176,7 @@ fn below(node: &Plan, columns: &[usize]) -> Option<(usize, Vec<usize>)> {
         let passes = filter.fetch().is_none() && !physical_expr::is_volatile(filter.predicate());
         return passes.then_some((0, places));
     }
-    if let Some(join) = node.downcast_ref::<HashJoinExec>() {
+    if let Some(join) = join_of(node) {
         let places = projected(columns, join.projection.as_deref());
         let left = join.left().schema().fields().len();
         return match join.fetch() {

@@ -28,10 +28,11 @@ use halcyon_scan::wide;
 use halcyon_task::poll_proceed;
 
 /// Operators that are paced.
-const PACED: [&str; 7] = [
+const PACED: [&str; 8] = [
     "NestedLoopJoinExec",
     "CrossJoinExec",
     "HashJoinExec",
+    "JoinExec",
     "SortMergeJoinExec",
     "UnnestExec",
     "RecursiveQueryExec",

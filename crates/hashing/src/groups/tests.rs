@@ -23,8 +23,8 @@ use datafusion::prelude::SessionConfig;
 use futures::executor::block_on;
 use halcyon_base::rng::Rng;
 
-use crate::exec::HashAggregateExec;
-use crate::{back, front};
+use crate::groups::exec::HashAggregateExec;
+use crate::groups::{back, front};
 
 /// Columns to group by: each has few or many values, with NULLs or without.
 fn key(rng: &mut Rng, rows: usize, values: u64, kind: u64, has_nulls: bool) -> ArrayRef {
@@ -213,10 +213,10 @@ fn groups_are_those_of_the_slow_twin() {
 fn long_texts_of_one_hash_are_told_apart() {
     use crate::hash::Hasher;
     use crate::keys::{Keys, Rows};
-    use crate::layout::Layout;
+    use crate::layout::{Layout, Nulls};
 
     let schema = Schema::new(vec![Field::new("t", DataType::Utf8View, true)]);
-    let layout = Arc::new(Layout::of(&schema).expect("a layout"));
+    let layout = Arc::new(Layout::of(&schema, Nulls::Equal).expect("a layout"));
     let mut keys = Keys::<2>::new(Arc::clone(&layout), Hasher::new());
     let texts: ArrayRef = Arc::new(StringViewArray::from(vec![
         "the same first letters, and one end",
@@ -237,7 +237,7 @@ fn long_texts_of_one_hash_are_told_apart() {
 fn what_is_not_done_here_stays() {
     let of = |ty: DataType| {
         let schema = Schema::new(vec![Field::new("k", ty, true)]);
-        crate::layout::Layout::of(&schema).is_some()
+        crate::layout::Layout::of(&schema, crate::layout::Nulls::Equal).is_some()
     };
     assert!(of(DataType::Int64) && of(DataType::Utf8View));
     assert!(!of(DataType::Float64) && !of(DataType::new_list(DataType::Int32, true)));

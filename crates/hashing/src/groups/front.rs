@@ -7,9 +7,9 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch};
 use datafusion::common::Result;
 
+use crate::groups::plan::Aggregation;
+use crate::groups::table::Table;
 use crate::keys::Rows;
-use crate::plan::Aggregation;
-use crate::table::Table;
 
 /// Bounds of a [`Front`].
 #[derive(Clone, Copy, Debug)]

@@ -10,9 +10,9 @@ use arrow::array::{Array, ArrayRef};
 use arrow::compute::interleave;
 use datafusion::common::Result;
 
+use crate::groups::plan::Aggregation;
+use crate::groups::table::Table;
 use crate::keys::Rows;
-use crate::plan::Aggregation;
-use crate::table::Table;
 
 /// Bounds of a [`Back`].
 #[derive(Clone, Copy, Debug)]

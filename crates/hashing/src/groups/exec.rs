@@ -25,9 +25,10 @@ use halcyon_sql::diagnose::external;
 use halcyon_sql::error::SqlError;
 use halcyon_task::proceed;
 
-use crate::back::{self, Back};
-use crate::front::{self, Front};
-use crate::plan::{Aggregation, Stage, WORDS_MAX};
+use crate::groups::back::{self, Back};
+use crate::groups::front::{self, Front};
+use crate::groups::plan::{Aggregation, Stage};
+use crate::layout::WORDS_MAX;
 
 /// Groups rows by hash tables that stay small.
 #[derive(Debug)]

@@ -13,13 +13,10 @@ use datafusion::physical_plan::aggregates::{
 };
 use datafusion::physical_plan::{ExecutionPlan, InputOrderMode};
 
+use crate::groups::table::{Given, Table, accumulators};
 use crate::hash::Hasher;
 use crate::keys::Keys;
-use crate::layout::Layout;
-use crate::table::{Given, Table, accumulators};
-
-/// Words of the longest key that is grouped here.
-pub(crate) const WORDS_MAX: usize = 12;
+use crate::layout::{Layout, Nulls, WORDS_MAX};
 
 /// What an operator does of an aggregation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +66,9 @@ impl Aggregation {
             return Ok(None);
         }
         let keys = groups.group_schema(&node.input().schema())?;
-        let Some(layout) = Layout::of(&keys).filter(|layout| layout.words() <= WORDS_MAX) else {
+        let Some(layout) =
+            Layout::of(&keys, Nulls::Equal).filter(|layout| layout.words() <= WORDS_MAX)
+        else {
             return Ok(None);
         };
         let aggregates = node.aggr_expr().to_vec();

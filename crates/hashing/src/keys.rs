@@ -37,6 +37,11 @@ impl<const N: usize> Rows<N> {
         self.hashes.extend(self.keys.iter().map(|key| hasher.key(key)));
     }
 
+    /// The same without hashes.
+    pub(crate) fn set_keys(&mut self, layout: &Layout, columns: &[ArrayRef], hasher: &Hasher) {
+        layout.encode(columns, hasher, &mut self.keys);
+    }
+
     pub(crate) fn size(&self) -> usize {
         self.keys.capacity() * size_of::<[u64; N]>() + self.hashes.capacity() * 8
     }
@@ -168,7 +173,7 @@ fn slot_of(hash: u64, group: usize) -> u64 {
     hash >> 32 << 32 | u64::from(number)
 }
 
-fn is_long(first: u64) -> bool {
+pub(crate) fn is_long(first: u64) -> bool {
     first != NULL_TEXT && first as u32 > SHORT
 }
 

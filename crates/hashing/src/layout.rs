@@ -24,6 +24,8 @@ use arrow::datatypes::{DataType, Schema, TimeUnit};
 
 use crate::hash::Hasher;
 
+/// Words of the longest key.
+pub(crate) const WORDS_MAX: usize = 12;
 /// Digits of a decimal that fits one word.
 const DIGITS_OF_WORD: u8 = 18;
 /// The first word of a text that is NULL: a length that no text has.
@@ -38,6 +40,15 @@ pub(crate) struct Layout {
     words: usize,
 }
 
+/// What becomes of NULL in keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Nulls {
+    /// NULL equals NULL.
+    Equal,
+    /// Rows with NULL have keys without meaning, and are told apart by others.
+    LeftOut,
+}
+
 #[derive(Clone, Debug)]
 struct Column {
     ty: DataType,
@@ -48,6 +59,7 @@ struct Column {
     shift: u32,
     /// Word and bit that are set if the value is NULL.
     null: Option<(usize, u32)>,
+    nulls: Nulls,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +87,7 @@ fn kind(ty: &DataType) -> Option<Kind> {
 
 impl Layout {
     /// The layout of keys with these columns; `None` if a type has no place in words.
-    pub(crate) fn of(keys: &Schema) -> Option<Layout> {
+    pub(crate) fn of(keys: &Schema, nulls: Nulls) -> Option<Layout> {
         let kinds: Option<Vec<Kind>> =
             keys.fields().iter().map(|field| kind(field.data_type())).collect();
         let (kinds, mut words) = (kinds?, 0);
@@ -104,9 +116,10 @@ impl Layout {
                 Kind::Bits(_) => 0,
                 Kind::TwoWords | Kind::Text => 2,
             };
-            let has_bit = field.is_nullable() && kind != Kind::Text;
+            let has_bit = nulls == Nulls::Equal && field.is_nullable() && kind != Kind::Text;
             let null = has_bit.then(|| narrow(1, &mut words));
-            columns.push(Column { ty: field.data_type().clone(), kind, word, shift, null });
+            let ty = field.data_type().clone();
+            columns.push(Column { ty, kind, word, shift, null, nulls });
         }
         Some(Layout { columns, words })
     }
@@ -145,6 +158,40 @@ impl Layout {
         keys.resize(rows, [0; N]);
         for (column, values) in self.columns.iter().zip(columns) {
             column.encode(values, hasher, keys);
+        }
+    }
+
+    /// The keys with the least and the greatest value in a column of integers, of at most 64 bits with a sign; `None`
+    /// for other columns, and without keys.
+    pub(crate) fn range<'k, const N: usize>(
+        &self,
+        column: usize,
+        keys: impl Iterator<Item = &'k [u64; N]>,
+    ) -> Option<([u64; N], [u64; N])> {
+        let column = &self.columns[column];
+        let Kind::Bits(bits @ 2..) = column.kind else { return None };
+        let value = |key: &[u64; N]| ((key[column.word] >> column.shift) << (64 - bits)) as i64;
+        keys.fold(None, |range: Option<([u64; N], [u64; N])>, key| {
+            let Some((least, greatest)) = range else { return Some((*key, *key)) };
+            let least = if value(key) < value(&least) { *key } else { least };
+            Some((least, if value(key) > value(&greatest) { *key } else { greatest }))
+        })
+    }
+
+    /// Whether keys are one integer each, of 64 bits with a sign at most.
+    pub(crate) fn is_integer(&self) -> bool {
+        let is_signed = |column: &Column| {
+            matches!(column.kind, Kind::Bits(bits) if bits > 1) && column.null.is_none()
+        };
+        self.columns.len() == 1 && self.columns.iter().all(is_signed)
+    }
+
+    /// The integer that a key is, if [`Layout::is_integer`].
+    pub(crate) fn integer<const N: usize>(&self, key: &[u64; N]) -> i64 {
+        match self.columns[0].kind {
+            Kind::Bits(16) => i64::from(key[0] as i16),
+            Kind::Bits(32) => i64::from(key[0] as i32),
+            _ => key[0] as i64,
         }
     }
 
@@ -240,6 +287,9 @@ impl Column {
         clear: impl Fn(&mut [u64; N]),
     ) {
         let Some(nulls) = nulls.filter(|nulls| nulls.null_count() > 0) else { return };
+        if self.nulls == Nulls::LeftOut {
+            return;
+        }
         let (word, bit) = self.null.expect("a column that is declared NOT NULL has no NULLs");
         for (key, is_valid) in keys.iter_mut().zip(nulls) {
             if !is_valid {

@@ -1,27 +1,14 @@
 //! Hash aggregation: rows are grouped by tables that stay within the processor's cache.
 //!
 //! [`HashAggregateExec`] stands in the places of DataFusion's `AggregateExec` ([`hash_aggregates`]), in the same two
-//! stages: states of groups before an exchange, results behind it; or both within one operator. Keys of any type that
-//! has a place in words of 64 bits ([`mod@layout`]) are hashed and compared as words ([`mod@keys`]). The first half
-//! of an aggregation ([`mod@front`]) brings together what a small table can, as in
-//! *Hash-based aggregation with pre-aggregation in cache* (Leis et al., Morsel-Driven Parallelism, SIGMOD 2014,
-//! §4.4); the second ([`mod@back`]) splits groups by their hashes when they are many. States are those of the
+//! stages: states of groups before an exchange, results behind it; or both within one operator. The first half of an
+//! aggregation ([`mod@front`]) brings together what a small table can (Leis et al., *Morsel-Driven Parallelism*, SIGMOD
+//! 2014, §4.4); the second ([`mod@back`]) splits groups by their hashes when they are many. States are those of the
 //! aggregates themselves, so every aggregate runs here.
-//!
-//! Bounded: a step lasts as long as a batch, a part's rows or a part's results take, since no table of all groups
-//! is made, grown or given out.
-//!
-//! **Invariant**, checked by `groups_are_those_of_the_slow_twin` and by `any_order_gives_the_same_rows` of crate `exec`:
-//! the operator gives the rows of DataFusion's, in another order. Checked by `cargo xtask check claims`: knows no table
-//! and no transaction.
-#![forbid(unsafe_code)]
 
 mod back;
 mod exec;
 mod front;
-mod hash;
-mod keys;
-mod layout;
 mod plan;
 mod table;
 #[cfg(test)]

@@ -1,0 +1,245 @@
+//! The side of a join that is put into a table.
+//!
+//! Rows lie in blocks of one size, so no copy of all of them is made. A slot of the table has the number of its first
+//! row, the others follow in a chain, in the order of their numbers; and sixteen bits, of which every row of the chain
+//! has set one, so that most keys that are not there are known by the slot alone (Leis et al., *Morsel-Driven
+//! Parallelism*, SIGMOD 2014, §4.2).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::buffer::NullBuffer;
+use arrow::compute::BatchCoalescer;
+use arrow::datatypes::DataType;
+use datafusion::common::Result;
+use datafusion::execution::memory_pool::MemoryReservation;
+use halcyon_task::proceed;
+
+use crate::joins::plan::Join;
+use crate::keys::{Rows, is_long};
+
+/// Rows of a block, as a power of two.
+pub(crate) const BLOCK_BITS: u32 = 16;
+const BLOCK: usize = 1 << BLOCK_BITS;
+/// Rows that are put into the table in one step.
+const ROWS_STEP: usize = 1 << 15;
+
+/// Rows as they are collected.
+pub(crate) struct Builder<const N: usize> {
+    join: Arc<Join>,
+    blocks: BatchCoalescer,
+    done: Vec<RecordBatch>,
+    bytes_done: usize,
+    rows: Rows<N>,
+    keys: Vec<[u64; N]>,
+    /// Rows with NULL in their keys, if those find nothing.
+    dead: Vec<u32>,
+    memory: MemoryReservation,
+}
+
+impl<const N: usize> Builder<N> {
+    pub(crate) fn new(join: &Arc<Join>, memory: MemoryReservation) -> Self {
+        Builder {
+            blocks: BatchCoalescer::new(Arc::clone(&join.kept_schema), BLOCK),
+            join: Arc::clone(join),
+            done: Vec::new(),
+            bytes_done: 0,
+            rows: Rows::new(),
+            keys: Vec::new(),
+            dead: Vec::new(),
+            memory,
+        }
+    }
+
+    /// Takes rows in.
+    ///
+    /// Errors: 53200, and those of expressions.
+    pub(crate) fn take(&mut self, batch: &RecordBatch) -> Result<()> {
+        let (keys, kept) = self.join.kept(batch)?;
+        self.rows.set_keys(&self.join.layout, &keys, &self.join.hasher);
+        if self.join.drops_nulls
+            && let Some(nulls) = nulls(&keys)
+        {
+            let first = self.keys.len() as u32;
+            let dead = (0..nulls.len()).filter(|&row| nulls.is_null(row));
+            self.dead.extend(dead.map(|row| first + row as u32));
+        }
+        self.keys.extend_from_slice(&self.rows.keys);
+        self.blocks.push_batch(kept)?;
+        self.collect();
+        let open = self.blocks.get_buffered_rows()
+            * (self.bytes_done / self.done.len().max(1) / BLOCK + 16);
+        let keys = self.keys.capacity() * (size_of::<[u64; N]>() + 4 + 16);
+        self.memory.try_resize(self.bytes_done + open + keys)
+    }
+
+    fn collect(&mut self) {
+        while let Some(block) = self.blocks.next_completed_batch() {
+            self.bytes_done += block.get_array_memory_size();
+            self.done.push(block);
+        }
+    }
+
+    /// The table. `probers`: how many will look up.
+    pub(crate) async fn build(mut self, probers: usize) -> Result<Build<N>> {
+        self.blocks.finish_buffered_batch()?;
+        self.collect();
+        let rows = self.keys.len();
+        let slots = (rows * 2).next_power_of_two().max(16);
+        let visited = if self.join.gives_build_rows() { rows.div_ceil(64) } else { 0 };
+        self.memory.try_resize(
+            self.bytes_done + self.keys.capacity() * size_of::<[u64; N]>() + rows * 4 + slots * 8,
+        )?;
+        let mut build = Build {
+            blocks: self.done,
+            keys: self.keys,
+            slots: vec![0; slots],
+            next: vec![0; rows],
+            dead: self.dead,
+            visited: (0..visited).map(|_| AtomicU64::new(0)).collect(),
+            probers: AtomicUsize::new(probers),
+            join: self.join,
+            _memory: self.memory,
+        };
+        // From the last row to the first, so that chains are in order.
+        let mut end = rows;
+        let mut dead = build.dead.len();
+        while end > 0 {
+            let begin = end.saturating_sub(ROWS_STEP);
+            dead = build.link(begin, end, dead);
+            end = begin;
+            proceed().await;
+        }
+        Ok(build)
+    }
+}
+
+/// Which rows have NULL in some column.
+pub(crate) fn nulls(columns: &[ArrayRef]) -> Option<NullBuffer> {
+    let union = columns.iter().fold(None, |all: Option<NullBuffer>, column| {
+        NullBuffer::union(all.as_ref(), column.logical_nulls().as_ref())
+    });
+    union.filter(|nulls| nulls.null_count() > 0)
+}
+
+/// The bit of a chain that a row with this hash sets.
+#[inline(always)]
+fn tag(hash: u64) -> u64 {
+    1 << (32 + (hash >> 60))
+}
+
+/// A table of rows by their keys.
+pub(crate) struct Build<const N: usize> {
+    pub(crate) join: Arc<Join>,
+    /// All of [`BLOCK_BITS`] but the last.
+    pub(crate) blocks: Vec<RecordBatch>,
+    keys: Vec<[u64; N]>,
+    /// The number of the first row, from 1, and the tags of all.
+    slots: Vec<u64>,
+    /// By row: the number of the next of its chain.
+    next: Vec<u32>,
+    dead: Vec<u32>,
+    /// A bit for each row: whether it has been matched.
+    visited: Vec<AtomicU64>,
+    /// Outputs that still look up.
+    probers: AtomicUsize,
+    _memory: MemoryReservation,
+}
+
+impl<const N: usize> Build<N> {
+    /// Puts rows into the table; `dead`: how many dead rows lie before `end`. Returns how many before `begin`.
+    fn link(&mut self, begin: usize, end: usize, mut dead: usize) -> usize {
+        let mask = self.slots.len() - 1;
+        for row in (begin..end).rev() {
+            if dead > 0 && self.dead[dead - 1] == row as u32 {
+                dead -= 1;
+                continue;
+            }
+            let hash = self.join.hasher.key(&self.keys[row]);
+            let slot = &mut self.slots[hash as usize & mask];
+            self.next[row] = *slot as u32;
+            *slot = *slot >> 32 << 32 | tag(hash) | (row as u64 + 1);
+        }
+        dead
+    }
+
+    /// Rows.
+    pub(crate) fn rows(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Keys that can be found.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &[u64; N]> {
+        let mut dead = self.dead.iter().peekable();
+        let keys = self.keys.iter().enumerate();
+        keys.filter_map(move |(row, key)| match dead.next_if(|&&dead| dead == row as u32) {
+            Some(_) => None,
+            None => Some(key),
+        })
+    }
+
+    /// The number of the first row, from 1, whose key may be one of this hash; 0: there is none.
+    #[inline(always)]
+    pub(crate) fn first(&self, hash: u64) -> u32 {
+        let slot = self.slots[hash as usize & (self.slots.len() - 1)];
+        if slot & tag(hash) == 0 { 0 } else { slot as u32 }
+    }
+
+    /// The number of the row behind row `number` in its chain.
+    #[inline(always)]
+    pub(crate) fn next(&self, number: u32) -> u32 {
+        self.next[number as usize - 1]
+    }
+
+    /// Whether row `number` has a key. `texts`: columns of the texts among the keys that are looked up.
+    #[inline(always)]
+    pub(crate) fn has_key(
+        &self,
+        number: u32,
+        key: &[u64; N],
+        texts: &[ArrayRef],
+        row: usize,
+    ) -> bool {
+        self.keys[number as usize - 1] == *key
+            && (texts.is_empty() || self.has_texts(number, key, texts, row))
+    }
+
+    /// Whether the long texts of row `number` are those of a key with the same words.
+    fn has_texts(&self, number: u32, key: &[u64; N], texts: &[ArrayRef], row: usize) -> bool {
+        let own = number as usize - 1;
+        let block = &self.blocks[own >> BLOCK_BITS];
+        let mut pairs = self.join.layout.texts().zip(&self.join.texts).zip(texts);
+        pairs.all(|(((_, word), &place), texts)| {
+            !is_long(key[word]) || text(block.column(place), own & (BLOCK - 1)) == text(texts, row)
+        })
+    }
+
+    /// Notes that row `number` has been matched.
+    #[inline(always)]
+    pub(crate) fn visit(&self, number: u32) {
+        let row = number as usize - 1;
+        let word = &self.visited[row / 64];
+        // Most rows that are matched were matched before.
+        if word.load(Ordering::Relaxed) >> (row % 64) & 1 == 0 {
+            word.fetch_or(1 << (row % 64), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a row has been matched, once all outputs have looked up.
+    pub(crate) fn was_visited(&self, row: usize) -> bool {
+        self.visited[row / 64].load(Ordering::Relaxed) >> (row % 64) & 1 == 1
+    }
+
+    /// An output has looked up all its rows. Whether it is the last: it sees what all others have noted.
+    pub(crate) fn end_prober(&self) -> bool {
+        self.probers.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+}
+
+fn text(texts: &ArrayRef, row: usize) -> &[u8] {
+    match texts.data_type() {
+        DataType::Utf8View => texts.as_string_view().value(row).as_bytes(),
+        _ => texts.as_binary_view().value(row),
+    }
+}

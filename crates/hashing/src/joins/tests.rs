@@ -1,0 +1,257 @@
+//! Random rows, joined here and by DataFusion's operator.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, Date32Array, Decimal128Array, Int32Array, Int64Array, RecordBatch,
+    StringViewArray,
+};
+use arrow::compute::concat_batches;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::util::display::array_value_to_string;
+use datafusion::common::{JoinSide, JoinType, NullEquality, Result};
+use datafusion::datasource::memory::MemorySourceConfig;
+use datafusion::execution::TaskContext;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{BinaryExpr, Column, DynamicFilterPhysicalExpr, lit};
+use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
+use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::{ExecutionPlan, Partitioning, collect_partitioned};
+use datafusion::prelude::SessionConfig;
+use halcyon_base::rng::Rng;
+
+use crate::joins::exec::JoinExec;
+
+const KINDS: [JoinType; 10] = [
+    JoinType::Inner,
+    JoinType::Left,
+    JoinType::Right,
+    JoinType::Full,
+    JoinType::LeftSemi,
+    JoinType::LeftAnti,
+    JoinType::LeftMark,
+    JoinType::RightSemi,
+    JoinType::RightAnti,
+    JoinType::RightMark,
+];
+
+fn column(rng: &mut Rng, rows: usize, values: u64, kind: u64) -> ArrayRef {
+    let numbers = (0..rows).map(|_| {
+        let is_null = rng.chance(1, 12);
+        (!is_null).then(|| rng.below(values) as i64 - values as i64 / 2)
+    });
+    let text = |n: i64| format!("{}{n}", "long ".repeat((n.unsigned_abs() % 5) as usize));
+    match kind {
+        0 => Arc::new(Int32Array::from_iter(numbers.map(|n| n.map(|n| n as i32)))),
+        1 => Arc::new(Int64Array::from_iter(numbers.map(|n| n.map(|n| n << 40)))),
+        2 => Arc::new(StringViewArray::from_iter(numbers.map(|n| n.map(text)))),
+        3 => Arc::new(Date32Array::from_iter(numbers.map(|n| n.map(|n| n as i32)))),
+        _ => {
+            let values = numbers.map(|n| n.map(|n| i128::from(n) << 60));
+            let ty = DataType::Decimal128(38, 2);
+            Arc::new(Decimal128Array::from_iter(values).with_data_type(ty))
+        }
+    }
+}
+
+/// Batches: keys of these kinds, a row's number, and a number to be compared.
+fn side(rng: &mut Rng, kinds: &[u64], values: u64, batches: u64) -> (SchemaRef, Vec<RecordBatch>) {
+    let mut all = Vec::new();
+    let mut first = 0;
+    for _ in 0..batches {
+        let rows = rng.below(300) as usize;
+        let mut columns: Vec<ArrayRef> =
+            kinds.iter().map(|&kind| column(rng, rows, values, kind)).collect();
+        columns.push(Arc::new(Int32Array::from_iter_values(first..first + rows as i32)));
+        columns.push(column(rng, rows, 20, 0));
+        first += rows as i32;
+        let field = |(number, values): (usize, &ArrayRef)| {
+            Field::new(format!("c{number}"), values.data_type().clone(), true)
+        };
+        let schema = Schema::new(columns.iter().enumerate().map(field).collect::<Vec<_>>());
+        all.push(RecordBatch::try_new(Arc::new(schema), columns).expect("a batch"));
+    }
+    (all[0].schema(), all)
+}
+
+fn source((schema, batches): &(SchemaRef, Vec<RecordBatch>)) -> Result<Arc<dyn ExecutionPlan>> {
+    Ok(MemorySourceConfig::try_new_exec(std::slice::from_ref(batches), Arc::clone(schema), None)?)
+}
+
+fn keys(count: usize) -> Vec<Arc<dyn PhysicalExpr>> {
+    (0..count).map(|at| Arc::new(Column::new(&format!("c{at}"), at)) as _).collect()
+}
+
+fn rows(plan: &Arc<dyn ExecutionPlan>, batch_rows: usize) -> Vec<String> {
+    let config = SessionConfig::new().with_batch_size(batch_rows);
+    let context = Arc::new(TaskContext::default().with_session_config(config));
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let parts = runtime.block_on(collect_partitioned(Arc::clone(plan), context)).expect("rows");
+    let batches: Vec<RecordBatch> = parts.into_iter().flatten().collect();
+    let all = concat_batches(&plan.schema(), &batches).expect("of one schema");
+    let row = |row: usize| {
+        let cells = all.columns().iter().map(|column| match column.is_null(row) {
+            true => "∅".to_owned(),
+            false => array_value_to_string(column, row).expect("shown"),
+        });
+        cells.collect::<Vec<_>>().join(" | ")
+    };
+    (0..all.num_rows()).map(row).collect()
+}
+
+#[test]
+fn pairs_are_those_of_the_slow_twin() {
+    let mut given = 0;
+    for seed in 0..300 {
+        let mut rng = Rng::new(seed);
+        let kind = KINDS[seed as usize % KINDS.len()];
+        let kinds: Vec<u64> = (0..1 + rng.below(3)).map(|_| rng.below(5)).collect();
+        let values = *rng.pick(&[2, 30, 400]);
+        let (lefts, rights) = (1 + rng.below(4), 1 + rng.below(4));
+        let left = side(&mut rng, &kinds, values, lefts);
+        let right = side(&mut rng, &kinds, values, rights);
+        let last = kinds.len() + 1;
+        let residual = rng.chance(1, 2).then(|| {
+            let schema = Schema::new(vec![
+                Field::new("l", DataType::Int32, true),
+                Field::new("r", DataType::Int32, true),
+            ]);
+            let condition = BinaryExpr::new(
+                Arc::new(Column::new("l", 0)),
+                *rng.pick(&[Operator::Lt, Operator::NotEq]),
+                Arc::new(Column::new("r", 1)),
+            );
+            let columns = [JoinSide::Left, JoinSide::Right];
+            let columns = columns.map(|side| ColumnIndex { index: last, side });
+            JoinFilter::new(Arc::new(condition), columns.to_vec(), Arc::new(schema))
+        });
+        let equality = *rng.pick(&[NullEquality::NullEqualsNothing, NullEquality::NullEqualsNull]);
+        let outputs = 1 + rng.below(3) as usize;
+        let mode = *rng.pick(&[PartitionMode::CollectLeft, PartitionMode::Partitioned]);
+        let split = |plan: Arc<dyn ExecutionPlan>| -> Result<Arc<dyn ExecutionPlan>> {
+            let hash = Partitioning::Hash(keys(kinds.len()), outputs);
+            Ok(Arc::new(RepartitionExec::try_new(plan, hash)?))
+        };
+        let plan = |_: ()| -> Result<HashJoinExec> {
+            let (mut of_left, of_right) = (source(&left)?, split(source(&right)?)?);
+            if mode == PartitionMode::Partitioned {
+                of_left = split(of_left)?;
+            }
+            let on = keys(kinds.len()).into_iter().zip(keys(kinds.len())).collect();
+            HashJoinExec::try_new(
+                of_left,
+                of_right,
+                on,
+                residual.clone(),
+                &kind,
+                None,
+                mode,
+                equality,
+                false,
+            )
+        };
+        let node = plan(()).expect("a plan");
+        let width = node.schema().fields().len();
+        let chosen: Vec<usize> = (0..width).filter(|_| rng.chance(2, 3)).collect();
+        let chosen = (!chosen.is_empty() && rng.chance(1, 2)).then_some(chosen);
+        // A node runs once.
+        let twin = plan(()).and_then(|twin| twin.with_projection(chosen.clone()));
+        let twin: Arc<dyn ExecutionPlan> = Arc::new(twin.expect("a plan"));
+        let node = node.with_projection(chosen).expect("of its columns");
+        let ours = JoinExec::in_place_of(&node).expect("a plan").expect("is done here");
+        let ours: Arc<dyn ExecutionPlan> = Arc::new(ours);
+        let batch_rows = 1 + rng.below(200) as usize;
+        let sorted = |mut rows: Vec<String>| {
+            rows.sort();
+            rows
+        };
+        let found = sorted(rows(&ours, batch_rows));
+        let expected = sorted(rows(&twin, 8192));
+        assert_eq!(found, expected, "seed {seed}: {kind}, {mode:?}, {equality:?}");
+        given += found.len();
+    }
+    assert!(given > 100_000, "{given} rows");
+}
+
+/// An operator that keeps its right side's order keeps it.
+#[test]
+fn rows_come_in_the_order_of_the_right_side() {
+    for (number, kind) in KINDS.into_iter().enumerate() {
+        let mut rng = Rng::new(number as u64);
+        let (left, right) = (side(&mut rng, &[0], 30, 3), side(&mut rng, &[0], 40, 4));
+        let on = keys(1).into_iter().zip(keys(1)).collect();
+        let (left, right) = (source(&left).expect("rows"), source(&right).expect("rows"));
+        let mode = PartitionMode::CollectLeft;
+        let nulls = NullEquality::NullEqualsNothing;
+        let node = HashJoinExec::try_new(left, right, on, None, &kind, None, mode, nulls, false);
+        let ours = JoinExec::in_place_of(&node.expect("a plan")).expect("a plan");
+        let ours: Arc<dyn ExecutionPlan> = Arc::new(ours.expect("is done here"));
+        if !ours.maintains_input_order()[1] {
+            continue;
+        }
+        let place = if ours.schema().fields().len() > 4 { 4 } else { 1 };
+        let numbers = rows(&ours, 7).into_iter().map(|row| {
+            row.split(" | ").nth(place).and_then(|n| n.parse::<i64>().ok()).expect("a number")
+        });
+        let numbers: Vec<i64> = numbers.collect();
+        assert!(numbers.len() > 100 && numbers.is_sorted(), "{kind}");
+    }
+}
+
+/// What scans are told leaves out no key of the table, and most others.
+#[test]
+fn no_key_in_the_table_is_left_out() {
+    for (seed, kinds) in [[0_u64; 2], [1, 1], [2, 2], [3, 0], [4, 2]].into_iter().enumerate() {
+        for count in [1, 2] {
+            for outputs in [1, 3] {
+                let mut rng = Rng::new(seed as u64);
+                let kinds = &kinds[..count];
+                let (left, right) =
+                    (side(&mut rng, kinds, 500, 2), side(&mut rng, kinds, 100_000, 3));
+                let split = |plan| -> Arc<dyn ExecutionPlan> {
+                    let hash = Partitioning::Hash(keys(count), outputs);
+                    Arc::new(RepartitionExec::try_new(plan, hash).expect("a plan"))
+                };
+                let on = keys(count).into_iter().zip(keys(count)).collect();
+                let node = HashJoinExec::try_new(
+                    split(source(&left).expect("rows")),
+                    split(source(&right).expect("rows")),
+                    on,
+                    None,
+                    &JoinType::Inner,
+                    None,
+                    PartitionMode::Partitioned,
+                    NullEquality::NullEqualsNothing,
+                    false,
+                );
+                let node = node.expect("a plan");
+                let finding = Arc::new(DynamicFilterPhysicalExpr::new(keys(count), lit(true)));
+                let ours = JoinExec::in_place_of(&node).expect("a plan").expect("is done here");
+                let ours = ours.finding(&finding, Arc::clone(node.right())).expect("a plan");
+                rows(&(Arc::new(ours) as _), 100);
+                let told = finding.current().expect("told");
+                let held = |batches: &[RecordBatch]| -> (usize, usize) {
+                    let mut counts = (0, 0);
+                    for batch in batches {
+                        let held = told.evaluate(batch).expect("evaluated");
+                        let held = held.into_array(batch.num_rows()).expect("an array");
+                        let held = arrow::array::AsArray::as_boolean(&held).true_count();
+                        counts = (counts.0 + held, counts.1 + batch.num_rows());
+                    }
+                    counts
+                };
+                let whole = |batch: &RecordBatch| -> usize {
+                    let is_whole =
+                        |row: &usize| (0..count).all(|at| batch.column(at).is_valid(*row));
+                    (0..batch.num_rows()).filter(is_whole).count()
+                };
+                let (kept, _) = held(&left.1);
+                assert_eq!(kept, left.1.iter().map(whole).sum::<usize>(), "{told}");
+                let (kept, all) = held(&right.1);
+                assert!(kept * 10 < all, "{kept} of {all} rows are kept: {told}");
+            }
+        }
+    }
+}
