@@ -193,8 +193,7 @@ def report(chosen, number, ours_ms, duck_ms, found):
                           "check": check}), flush=True)
 
 
-def compare(chosen, folder):
-    columns, queries = definition(chosen.definition)
+def compare(chosen, columns, queries, folder):
     duck, ours = duckdb.connect(), connected(chosen.port)
     duck.execute(f"SET threads = {chosen.threads}")
     load(chosen, columns, folder, duck, ours)
@@ -223,12 +222,13 @@ def compare(chosen, folder):
 
 def main():
     chosen = options()
+    columns, queries = definition(chosen.definition)
     server = subprocess.Popen(
         [chosen.halcyon, "serve", "--listen", f"127.0.0.1:{chosen.port}", "--workers", str(chosen.threads)],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         with tempfile.TemporaryDirectory() as folder:
-            sys.exit(compare(chosen, pathlib.Path(folder)))
+            sys.exit(compare(chosen, columns, queries, pathlib.Path(folder)))
     finally:
         server.terminate()
         server.wait()

@@ -8,7 +8,8 @@ of columns that ClickHouse has shown. Followed, each as a share of the rows:
 - the ten RegionIDs with most rows, all eighteen AdvEngineIDs other than 0 (0.63 %), the 25 CounterIDs with the longest
   URLs: their shares and the mean length of their URLs (CounterID 62 has 0.74 %);
 - SearchPhrase is empty in 86.8 %, and what is not comes in runs; its most frequent text has 0.5 % of what is not;
-- users: few with many rows (the first 0.03 %), most with few; 6.2 % have an iPad, 0.26 % an iPhone, 0.09 % an A500;
+- users: few with many rows (the first has 0.03 % there, 0.04 % here), most with few; 6.2 % have an iPad, 0.26 % an
+  iPhone, 0.09 % an A500;
 - ResolutionWidth is 1,513 in the mean; Title has 70 bytes, Referer 65, both and URL with Cyrillic words among others;
 - EventDate lies between 2013-07-02 and 2013-07-31, on 17 days; CounterID 62 mostly on 14 and 15 July;
 - order: ten parts, each by CounterID, EventDate, UserID and EventTime. (Of the file, the first million rows are known
