@@ -198,6 +198,7 @@ def compare(chosen, columns, queries, folder):
     duck.execute(f"SET threads = {chosen.threads}")
     load(chosen, columns, folder, duck, ours)
     ours.execute("SET statement_timeout = 60000")
+    ours.execute(f"SET halcyon.threads = {chosen.threads}")
     wrong, sums, ratios = 0, [0.0, 0.0], []
     if not chosen.json:
         print(f"{'query':>5} {'halcyon ms':>10} {'duckdb ms':>10} {'ratio':>6}  answer")
