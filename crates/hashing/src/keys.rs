@@ -74,25 +74,23 @@ impl<const N: usize> Keys<N> {
         self.slots.capacity() * 8 + self.keys.capacity() * size_of::<[u64; N]>() + texts
     }
 
-    /// The number of each row's group into `groups`; rows with new keys begin groups. `texts`: the columns of the
-    /// keys that are texts, in the order of [`Layout::texts`].
-    pub(crate) fn find(&mut self, rows: &Rows<N>, texts: &[ArrayRef], groups: &mut Vec<usize>) {
+    /// The number of each row's group into `groups`; rows with new keys begin groups. `texts`: the rows' texts.
+    pub(crate) fn find(&mut self, rows: &Rows<N>, texts: &impl TextsOf, groups: &mut Vec<usize>) {
         groups.clear();
         groups.reserve(rows.keys.len());
-        let texts: Vec<Text<'_>> = texts.iter().map(Text::of).collect();
         // Rows in the order of their keys are common: a row is first tried on the group of the one before.
         let mut last = usize::MAX;
         for (row, (key, &hash)) in rows.keys.iter().zip(&rows.hashes).enumerate() {
             let again = self.keys.get(last).is_some_and(|before| before == key);
-            if !again || !self.has_same_texts(last, key, row, &texts) {
-                last = self.group(key, hash, row, &texts);
+            if !again || !self.has_same_texts(last, key, row, texts) {
+                last = self.group(key, hash, row, texts);
             }
             groups.push(last);
         }
     }
 
     #[inline]
-    fn group(&mut self, key: &[u64; N], hash: u64, row: usize, texts: &[Text<'_>]) -> usize {
+    fn group(&mut self, key: &[u64; N], hash: u64, row: usize, texts: &impl TextsOf) -> usize {
         if self.keys.len() * 8 >= self.slots.len() * 5 {
             self.grow();
         }
@@ -104,8 +102,8 @@ impl<const N: usize> Keys<N> {
                 let group = self.keys.len();
                 self.slots[at] = slot_of(hash, group);
                 self.keys.push(*key);
-                for (kept, text) in self.texts.iter_mut().zip(texts) {
-                    kept.push(key, text, row);
+                for (number, kept) in self.texts.iter_mut().enumerate() {
+                    kept.push(key, || texts.text(number, row));
                 }
                 return group;
             }
@@ -121,10 +119,16 @@ impl<const N: usize> Keys<N> {
 
     /// Whether a group's long texts are a row's, whose words are the same.
     #[inline]
-    fn has_same_texts(&self, group: usize, key: &[u64; N], row: usize, texts: &[Text<'_>]) -> bool {
-        let mut pairs = self.texts.iter().zip(texts);
-        pairs.all(|(kept, text)| {
-            !is_long(key[kept.word]) || kept.bytes(group, key) == text.bytes(row)
+    fn has_same_texts(
+        &self,
+        group: usize,
+        key: &[u64; N],
+        row: usize,
+        texts: &impl TextsOf,
+    ) -> bool {
+        let mut all = self.texts.iter().enumerate();
+        all.all(|(number, kept)| {
+            !is_long(key[kept.word]) || kept.bytes(group, key) == texts.text(number, row)
         })
     }
 
@@ -145,18 +149,34 @@ impl<const N: usize> Keys<N> {
 
     /// The columns of all keys, in the order of groups; the table is empty then and keeps its slots.
     pub(crate) fn take(&mut self) -> Result<Vec<ArrayRef>> {
-        let mut columns: Vec<Option<ArrayRef>> = vec![None; self.layout.columns()];
-        for texts in &mut self.texts {
-            columns[texts.column] = Some(texts.take(&self.keys, self.layout.ty(texts.column))?);
+        let (rows, texts) = self.take_rows(false)?;
+        let layout = &self.layout;
+        let mut columns: Vec<Option<ArrayRef>> = vec![None; layout.columns()];
+        for (taken, texts) in texts.into_iter().zip(&self.texts) {
+            columns[texts.column] = Some(taken);
         }
+        let columns = columns.into_iter().enumerate();
         let decoded = columns
-            .into_iter()
-            .enumerate()
-            .map(|(number, taken)| taken.unwrap_or_else(|| self.layout.decode(number, &self.keys)));
-        let decoded = decoded.collect();
+            .map(|(number, taken)| taken.unwrap_or_else(|| layout.decode(number, &rows.keys)))
+            .collect();
+        // The memory is used again.
+        self.keys = rows.keys;
         self.keys.clear();
-        self.slots.fill(0);
         Ok(decoded)
+    }
+
+    /// All keys as rows, in the order of groups, and their texts, in the order of [`Layout::texts`]; the table is empty
+    /// then and keeps its slots.
+    pub(crate) fn take_rows(&mut self, with_hashes: bool) -> Result<(Rows<N>, Vec<ArrayRef>)> {
+        let keys = std::mem::take(&mut self.keys);
+        let layout = &self.layout;
+        let texts = self.texts.iter_mut();
+        let texts = texts.map(|texts| texts.take(&keys, layout.ty(texts.column)));
+        let texts = texts.collect::<Result<_>>()?;
+        self.slots.fill(0);
+        let hashed = keys.iter().filter(|_| with_hashes);
+        let hashes = hashed.map(|key| self.hasher.key(key)).collect();
+        Ok((Rows { keys, hashes }, texts))
     }
 
     /// Gives back the memory of what was taken.
@@ -177,25 +197,24 @@ pub(crate) fn is_long(first: u64) -> bool {
     first != NULL_TEXT && first as u32 > SHORT
 }
 
-/// A column of texts of the rows that are looked up.
-enum Text<'v> {
-    Characters(&'v StringViewArray),
-    Bytes(&'v BinaryViewArray),
+/// The texts in the keys of rows that are looked up.
+pub(crate) trait TextsOf {
+    /// The bytes of a row's text in one of the columns that are texts, in the order of [`Layout::texts`].
+    fn text(&self, column: usize, row: usize) -> &[u8];
 }
 
-impl<'v> Text<'v> {
-    fn of(array: &'v ArrayRef) -> Self {
-        match array.data_type() {
-            DataType::Utf8View => Text::Characters(array.as_string_view()),
-            _ => Text::Bytes(array.as_binary_view()),
-        }
+/// Texts in arrays as long as the rows.
+impl TextsOf for Vec<ArrayRef> {
+    fn text(&self, column: usize, row: usize) -> &[u8] {
+        text(&self[column], row)
     }
+}
 
-    fn bytes(&self, row: usize) -> &'v [u8] {
-        match self {
-            Text::Characters(texts) => texts.value(row).as_bytes(),
-            Text::Bytes(texts) => texts.value(row),
-        }
+/// The bytes of a row in a column of texts.
+pub(crate) fn text(texts: &ArrayRef, row: usize) -> &[u8] {
+    match texts.data_type() {
+        DataType::Utf8View => texts.as_string_view().value(row).as_bytes(),
+        _ => texts.as_binary_view().value(row),
     }
 }
 
@@ -220,12 +239,12 @@ impl Texts {
         self.places.capacity() * 8 + blocks
     }
 
-    fn push<const N: usize>(&mut self, key: &[u64; N], text: &Text<'_>, row: usize) {
+    fn push<'t, const N: usize>(&mut self, key: &[u64; N], text: impl FnOnce() -> &'t [u8]) {
         if !is_long(key[self.word]) {
             self.places.push(0);
             return;
         }
-        let bytes = text.bytes(row);
+        let bytes = text();
         let has_room =
             self.blocks.last().is_some_and(|block| block.capacity() - block.len() >= bytes.len());
         if !has_room {

@@ -11,8 +11,8 @@ use arrow::compute::interleave;
 use datafusion::common::Result;
 
 use crate::groups::plan::Aggregation;
-use crate::groups::table::Table;
-use crate::keys::Rows;
+use crate::groups::table::{Chunk, Table};
+use crate::keys::{Rows, TextsOf, text};
 
 /// Bounds of a [`Back`].
 #[derive(Clone, Copy, Debug)]
@@ -32,13 +32,6 @@ impl Default for Bounds {
 /// Bits of a hash that say which part a group is in: the uppermost, where slots of tables are found by the lowest.
 const PART_BITS: u32 = 6;
 const PARTS: usize = 1 << PART_BITS;
-
-/// Rows that no part has taken.
-struct Chunk<const N: usize> {
-    rows: Rows<N>,
-    texts: Vec<ArrayRef>,
-    states: Vec<ArrayRef>,
-}
 
 pub(crate) struct Back<const N: usize> {
     aggregation: Arc<Aggregation>,
@@ -92,37 +85,50 @@ impl<const N: usize> Back<N> {
     /// Takes keys and states of groups in. [`Back::merge_part`] is to be called until it says that all is done.
     pub(crate) fn take(&mut self, mut columns: Vec<ArrayRef>) -> Result<()> {
         let states = columns.split_off(self.aggregation.layout.columns());
+        let mut rows = std::mem::replace(&mut self.rows, Rows::new());
+        rows.set(&self.aggregation.layout, &columns, self.aggregation.hasher());
+        let texts = self.aggregation.texts(&columns);
         if !self.parts.is_empty() {
-            self.keep(&columns, states);
+            self.keep(Chunk { rows, texts, states });
             return Ok(());
         }
-        self.rows.set(&self.aggregation.layout, &columns, self.aggregation.hasher());
-        let texts = self.aggregation.texts(&columns);
-        self.whole.merge(&self.rows, &texts, &self.aggregation.by_aggregate(&states))?;
-        if self.whole.len() > self.bounds.groups {
-            self.rows = Rows::new();
-            let mut columns = self.whole.take_states()?;
+        self.whole.merge(&rows, &texts, &self.aggregation.by_aggregate(&states))?;
+        self.rows = rows;
+        match self.whole.len() > self.bounds.groups {
+            true => self.split(),
+            false => Ok(()),
+        }
+    }
+
+    /// Takes the groups of a full table in.
+    pub(crate) fn take_chunk(&mut self, chunk: Chunk<N>) -> Result<()> {
+        if self.parts.is_empty() {
+            self.split()?;
+        }
+        self.keep(chunk);
+        Ok(())
+    }
+
+    /// Makes parts, which will take what is in the one table.
+    fn split(&mut self) -> Result<()> {
+        let parts = (0..PARTS).map(|_| self.aggregation.table());
+        self.parts = parts.collect::<Result<_>>()?;
+        self.sizes = vec![0; PARTS];
+        if self.whole.len() > 0 {
+            let chunk = self.whole.take_chunk()?;
             self.whole = self.aggregation.table()?;
-            let parts = (0..PARTS).map(|_| self.aggregation.table());
-            self.parts = parts.collect::<Result<_>>()?;
-            self.sizes = vec![0; PARTS];
-            let states = columns.split_off(self.aggregation.layout.columns());
-            self.keep(&columns, states);
+            self.keep(chunk);
         }
         Ok(())
     }
 
-    fn keep(&mut self, keys: &[ArrayRef], states: Vec<ArrayRef>) {
-        let mut rows = Rows::new();
-        rows.set(&self.aggregation.layout, keys, self.aggregation.hasher());
-        let texts = self.aggregation.texts(keys);
-        let arrays = texts.iter().chain(&states);
+    fn keep(&mut self, chunk: Chunk<N>) {
         // Arrays may be slices of larger ones.
         let bytes = |array: &ArrayRef| array.to_data().get_slice_memory_size().unwrap_or(0);
-        let bytes: usize = arrays.map(bytes).sum();
-        self.rows_kept += rows.keys.len();
-        self.bytes_kept += bytes + rows.size();
-        self.chunks.push(Chunk { rows, texts, states });
+        let bytes: usize = chunk.texts.iter().chain(&chunk.states).map(bytes).sum();
+        self.rows_kept += chunk.rows.keys.len();
+        self.bytes_kept += bytes + chunk.rows.size();
+        self.chunks.push(chunk);
         if self.rows_kept >= self.bounds.rows {
             self.sort();
         }
@@ -173,8 +179,8 @@ impl<const N: usize> Back<N> {
             own.keys.extend(rows.iter().map(|&(chunk, row)| chunks[chunk].rows.keys[row]));
             own.hashes.clear();
             own.hashes.extend(rows.iter().map(|&(chunk, row)| chunks[chunk].rows.hashes[row]));
-            let texts = gathered(chunks, rows, |chunk| &chunk.texts)?;
-            let states = gathered(chunks, rows, |chunk| &chunk.states)?;
+            let texts = Scattered { chunks, rows };
+            let states = gathered(chunks, rows)?;
             let table = &mut self.parts[part];
             table.merge(own, &texts, &self.aggregation.by_aggregate(&states))?;
             self.sizes[part] = table.size();
@@ -201,16 +207,25 @@ impl<const N: usize> Back<N> {
     }
 }
 
-/// The rows of each column, out of all chunks.
-fn gathered<const N: usize>(
-    chunks: &[Chunk<N>],
-    rows: &[(usize, usize)],
-    columns: impl Fn(&Chunk<N>) -> &Vec<ArrayRef>,
-) -> Result<Vec<ArrayRef>> {
-    let count = chunks.first().map_or(0, |chunk| columns(chunk).len());
+/// The texts of rows that lie in several chunks.
+struct Scattered<'c, const N: usize> {
+    chunks: &'c [Chunk<N>],
+    rows: &'c [(usize, usize)],
+}
+
+impl<const N: usize> TextsOf for Scattered<'_, N> {
+    fn text(&self, column: usize, row: usize) -> &[u8] {
+        let (chunk, row) = self.rows[row];
+        text(&self.chunks[chunk].texts[column], row)
+    }
+}
+
+/// The states of rows, out of all chunks.
+fn gathered<const N: usize>(chunks: &[Chunk<N>], rows: &[(usize, usize)]) -> Result<Vec<ArrayRef>> {
+    let count = chunks.first().map_or(0, |chunk| chunk.states.len());
     let column = |number: usize| {
         let arrays: Vec<&dyn Array> =
-            chunks.iter().map(|chunk| columns(chunk)[number].as_ref()).collect();
+            chunks.iter().map(|chunk| chunk.states[number].as_ref()).collect();
         Ok(interleave(&arrays, rows)?)
     };
     (0..count).map(column).collect()

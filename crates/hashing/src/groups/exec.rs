@@ -26,7 +26,7 @@ use halcyon_sql::error::SqlError;
 use halcyon_task::proceed;
 
 use crate::groups::back::{self, Back};
-use crate::groups::front::{self, Front};
+use crate::groups::front::{self, Front, Given};
 use crate::groups::plan::{Aggregation, Stage};
 use crate::layout::WORDS_MAX;
 
@@ -263,10 +263,13 @@ impl<const N: usize> Work<N> {
         let _timer = time.timer();
         match &mut self.half {
             Half::First(front) => {
-                if let Some(columns) = front.take(batch)? {
-                    self.emptied.add(1);
-                    self.put(columns)?;
-                }
+                let columns = match front.take(batch)? {
+                    Given::Nothing => return Ok(()),
+                    Given::Rows(columns) => columns,
+                    Given::Groups(chunk) => self.aggregation.columns(chunk)?,
+                };
+                self.emptied.add(1);
+                self.put(columns)?;
             }
             Half::Second(back) => {
                 let mut columns = self.aggregation.keys(batch)?;
@@ -275,11 +278,13 @@ impl<const N: usize> Work<N> {
                 back.take(columns)?;
             }
             Half::Both(front, back) => {
-                if let Some(columns) = front.take(batch)? {
-                    self.emptied.add(1);
-                    self.has_given = true;
-                    back.take(columns)?;
+                match front.take(batch)? {
+                    Given::Nothing => return Ok(()),
+                    Given::Rows(columns) => back.take(columns)?,
+                    Given::Groups(chunk) => back.take_chunk(chunk)?,
                 }
+                self.emptied.add(1);
+                self.has_given = true;
             }
         }
         Ok(())
@@ -292,7 +297,7 @@ impl<const N: usize> Work<N> {
             Half::Second(back) => back.end(),
             Half::Both(front, back) => {
                 if self.has_given && front.len() > 0 {
-                    back.take(front.empty()?)?;
+                    back.take_chunk(front.chunk()?)?;
                 }
                 back.end();
             }
@@ -321,7 +326,7 @@ impl<const N: usize> Work<N> {
         let columns = match &mut self.half {
             Half::First(front) => match front.len() {
                 0 => None,
-                _ => Some(front.empty()?),
+                _ => Some(front.states()?),
             },
             Half::Both(front, _) if front.len() > 0 => Some(front.results()?),
             Half::Second(back) | Half::Both(_, back) => {
@@ -361,7 +366,7 @@ impl<const N: usize> Work<N> {
         if front.len() == 0 {
             return Err(refused);
         }
-        let columns = front.empty()?;
+        let columns = front.states()?;
         self.emptied.add(1);
         self.put(columns)?;
         self.memory.try_resize(0)

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch};
 use datafusion::common::Result;
 
-use crate::groups::plan::Aggregation;
-use crate::groups::table::Table;
+use crate::groups::plan::{Aggregation, Stage};
+use crate::groups::table::{Chunk, Table};
 use crate::keys::Rows;
 
 /// Bounds of a [`Front`].
@@ -16,7 +16,7 @@ use crate::keys::Rows;
 pub(crate) struct Bounds {
     /// Groups of a table that lies in a core's own cache.
     pub(crate) small: usize,
-    /// Groups of a table that may be larger, since the small one brought little together.
+    /// Groups of a table that may be larger, since what it brings together need not go through an exchange.
     pub(crate) large: usize,
     /// Rows that pass before a table is tried again.
     pub(crate) passing: usize,
@@ -30,8 +30,6 @@ impl Default for Bounds {
 
 /// Rows for a group, from which on a small table does its work.
 const ROWS_MANY: usize = 4;
-/// Three rows for two groups: fewer are not worth a table.
-const ROWS_FEW: (usize, usize) = (3, 2);
 
 pub(crate) struct Front<const N: usize> {
     aggregation: Arc<Aggregation>,
@@ -44,6 +42,15 @@ pub(crate) struct Front<const N: usize> {
     taken: usize,
     /// Rows that are still to pass.
     passing: usize,
+}
+
+/// What a [`Front`] gives on.
+pub(crate) enum Given<const N: usize> {
+    Nothing,
+    /// Keys and states of rows that pass.
+    Rows(Vec<ArrayRef>),
+    /// The groups of a table that is full.
+    Groups(Chunk<N>),
 }
 
 impl<const N: usize> Front<N> {
@@ -64,43 +71,61 @@ impl<const N: usize> Front<N> {
         self.table.size() + self.rows.size()
     }
 
-    /// Takes rows in; gives keys and states of groups, if some are to go on.
-    pub(crate) fn take(&mut self, batch: &RecordBatch) -> Result<Option<Vec<ArrayRef>>> {
+    /// Takes rows in.
+    pub(crate) fn take(&mut self, batch: &RecordBatch) -> Result<Given<N>> {
         let mut keys = self.aggregation.keys(batch)?;
         let given = self.aggregation.given(batch)?;
         if self.passing > 0 {
             self.passing = self.passing.saturating_sub(batch.num_rows());
             keys.extend(self.table.converted(&given)?);
-            return Ok(Some(keys));
+            return Ok(Given::Rows(keys));
         }
         self.rows.set(&self.aggregation.layout, &keys, self.aggregation.hasher());
         self.table.update(&self.rows, &self.aggregation.texts(&keys), &given)?;
         self.taken += batch.num_rows();
         match self.table.len() >= self.groups_max && self.is_full() {
-            true => self.empty().map(Some),
-            false => Ok(None),
+            true => self.chunk().map(Given::Groups),
+            false => Ok(Given::Nothing),
         }
     }
 
     /// Decides what a table with too many groups does: grow, begin again, or let rows pass.
+    ///
+    /// What is given on within the operator costs little, so a table that does not halve its rows is not worth it. What
+    /// goes through an exchange costs more: there a large table is tried, unless nearly all rows differ. Of values that
+    /// are drawn at random, those that make 106 rows of 100 groups in a small table are more than ten times as many as
+    /// it has room for.
     fn is_full(&mut self) -> bool {
         let (groups, rows) = (self.table.len(), self.taken);
         if rows >= groups * ROWS_MANY {
             return true;
         }
-        if self.groups_max < self.bounds.large {
-            self.groups_max = self.bounds.large;
-            return false;
-        }
-        if self.aggregation.may_pass && rows * ROWS_FEW.1 < groups * ROWS_FEW.0 {
+        let is_large = self.groups_max > self.bounds.small;
+        let (least, of) = match (self.aggregation.stage, is_large) {
+            (Stage::Whole, _) => (200, 100),
+            (_, false) => (106, 100),
+            (_, true) => (150, 100),
+        };
+        if self.aggregation.may_pass && rows * of < groups * least {
             self.passing = self.bounds.passing;
             self.groups_max = self.bounds.small;
+            return true;
+        }
+        if self.aggregation.stage != Stage::Whole && !is_large {
+            self.groups_max = self.bounds.large;
+            return false;
         }
         true
     }
 
+    /// The groups in the table, which is empty then, as rows for another.
+    pub(crate) fn chunk(&mut self) -> Result<Chunk<N>> {
+        self.taken = 0;
+        self.table.take_chunk()
+    }
+
     /// Keys and states of all groups in the table, which is empty then.
-    pub(crate) fn empty(&mut self) -> Result<Vec<ArrayRef>> {
+    pub(crate) fn states(&mut self) -> Result<Vec<ArrayRef>> {
         self.taken = 0;
         self.table.take_states()
     }

@@ -8,7 +8,7 @@ use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 use datafusion::physical_expr::GroupsAccumulatorAdapter;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 
-use crate::keys::{Keys, Rows};
+use crate::keys::{Keys, Rows, TextsOf};
 
 /// What an aggregate is given for a batch of rows.
 #[derive(Debug)]
@@ -41,6 +41,14 @@ pub(crate) fn accumulators(
     aggregates.iter().map(new).collect()
 }
 
+/// Keys and states of groups, of which one may come several times.
+pub(crate) struct Chunk<const N: usize> {
+    pub(crate) rows: Rows<N>,
+    /// The texts of the keys.
+    pub(crate) texts: Vec<ArrayRef>,
+    pub(crate) states: Vec<ArrayRef>,
+}
+
 pub(crate) struct Table<const N: usize> {
     keys: Keys<N>,
     states: Vec<Box<dyn GroupsAccumulator>>,
@@ -68,7 +76,7 @@ impl<const N: usize> Table<N> {
     pub(crate) fn update(
         &mut self,
         rows: &Rows<N>,
-        texts: &[ArrayRef],
+        texts: &impl TextsOf,
         given: &[Given],
     ) -> Result<()> {
         self.keys.find(rows, texts, &mut self.groups);
@@ -82,7 +90,7 @@ impl<const N: usize> Table<N> {
     pub(crate) fn merge(
         &mut self,
         rows: &Rows<N>,
-        texts: &[ArrayRef],
+        texts: &impl TextsOf,
         given: &[Vec<ArrayRef>],
     ) -> Result<()> {
         self.keys.find(rows, texts, &mut self.groups);
@@ -108,6 +116,16 @@ impl<const N: usize> Table<N> {
             columns.extend(state.state(EmitTo::All)?);
         }
         Ok(columns)
+    }
+
+    /// Keys and states of all groups as rows for another table; this one is empty then.
+    pub(crate) fn take_chunk(&mut self) -> Result<Chunk<N>> {
+        let (rows, texts) = self.keys.take_rows(true)?;
+        let mut states = Vec::new();
+        for state in &mut self.states {
+            states.extend(state.state(EmitTo::All)?);
+        }
+        Ok(Chunk { rows, texts, states })
     }
 
     /// Keys and results of all groups; the table is empty then, and without memory.

@@ -229,7 +229,7 @@ fn long_texts_of_one_hash_are_told_apart() {
     rows.keys.iter_mut().for_each(|key| key[1] = 7);
     rows.hashes.fill(9);
     let mut groups = Vec::new();
-    keys.find(&rows, &[texts], &mut groups);
+    keys.find(&rows, &vec![texts], &mut groups);
     assert_eq!(groups, [0, 1, 0]);
 }
 

@@ -8,16 +8,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::buffer::NullBuffer;
 use arrow::compute::BatchCoalescer;
-use arrow::datatypes::DataType;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 use halcyon_task::proceed;
 
 use crate::joins::plan::Join;
-use crate::keys::{Rows, is_long};
+use crate::keys::{Rows, is_long, text};
 
 /// Rows of a block, as a power of two.
 pub(crate) const BLOCK_BITS: u32 = 16;
@@ -234,12 +233,5 @@ impl<const N: usize> Build<N> {
     /// An output has looked up all its rows. Whether it is the last: it sees what all others have noted.
     pub(crate) fn end_prober(&self) -> bool {
         self.probers.fetch_sub(1, Ordering::AcqRel) == 1
-    }
-}
-
-fn text(texts: &ArrayRef, row: usize) -> &[u8] {
-    match texts.data_type() {
-        DataType::Utf8View => texts.as_string_view().value(row).as_bytes(),
-        _ => texts.as_binary_view().value(row),
     }
 }
