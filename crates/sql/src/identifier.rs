@@ -55,7 +55,7 @@ fn is_reserved(name: &str) -> bool {
         "current_schema", "current_time", "current_timestamp", "current_user", "dec", "decimal",
         "default", "deferrable", "desc", "distinct", "do", "else", "end", "except", "exists",
         "extract", "false", "fetch", "float", "for", "foreign", "freeze", "from", "full", "grant",
-        "greatest", "group", "hashing", "having", "ilike", "in", "initially", "inner", "inout",
+        "greatest", "group", "grouping", "having", "ilike", "in", "initially", "inner", "inout",
         "int", "integer", "intersect", "interval", "into", "is", "isnull", "join", "lateral",
         "leading", "least", "left", "like", "limit", "localtime", "localtimestamp", "national",
         "natural", "nchar", "none", "normalize", "not", "notnull", "null", "nullif", "numeric",

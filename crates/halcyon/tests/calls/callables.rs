@@ -63,7 +63,7 @@ const NOT_CALLED: &[&str] = &["pg_sleep_for", "pg_sleep_until", "pg_sleep"];
 
 /// Functions of an expression, its type and where it stands: not of its value.
 const NOT_OF_VALUES: &[&str] =
-    &["arrow_field", "arrow_metadata", "arrow_typeof", "hashing", "pg_typeof"];
+    &["arrow_field", "arrow_metadata", "arrow_typeof", "grouping", "pg_typeof"];
 
 fn rows(session: &mut Session, text: &str) -> Vec<Vec<Value>> {
     let rows = session.query(text, &[]).and_then(|rows| rows.collect());
