@@ -13,8 +13,10 @@ pub mod ordered_sets;
 pub mod sums;
 pub mod variance;
 mod watched;
+mod widened;
 
 pub use corrected::watched;
+pub use widened::with_widened_integers;
 
 use std::sync::Arc;
 

@@ -47,7 +47,7 @@ use datafusion::prelude::SessionConfig;
 use futures::channel::oneshot;
 use futures::future::{AbortHandle, abortable};
 use futures::{FutureExt, StreamExt};
-use halcyon_aggregates::watched;
+use halcyon_aggregates::{watched, with_widened_integers};
 use halcyon_base::clock;
 use halcyon_base::memory::Work;
 use halcyon_operators::{
@@ -286,7 +286,7 @@ impl AnalyticalPlan {
         with_stack(|| {
             let checked = semantics::with_checked_arithmetic(logical.clone())?;
             let checked = intervals::with_keys(like::with_searches(checked)?)?;
-            let checked = with_watched_windows(checked)?;
+            let checked = with_watched_windows(with_widened_integers(checked)?)?;
             let mut state = match self.is_plain {
                 true => SessionStateBuilder::new_from_existing(self.df.bare().clone())
                     .with_physical_optimizer_rules(PhysicalOptimizer::new().rules)

@@ -10,7 +10,7 @@ use crate::settings::SystemSettings;
 pub struct DatabaseOptions {
     /// Name shown to clients.
     pub name: String,
-    /// Cores that an analytical statement may use by default; 0 for all.
+    /// Cores that an analytical statement may use by default; 0 for as many as there are workers.
     pub threads: usize,
     /// The workers that analytical statements run on. They are started by the first one.
     pub workers: Workers,

@@ -507,7 +507,13 @@ impl Session {
     fn take_effect(&mut self) {
         let in_force = &self.in_force;
         self.vars.time_zone.clone_from(&in_force.time_zone);
-        let given = [in_force.threads, self.shared.options.threads];
+        let options = &self.shared.options;
+        // More parts than workers would only be more to put together.
+        let workers = match options.workers.count {
+            0 => 0,
+            count => count + options.workers.dedicated.len(),
+        };
+        let given = [in_force.threads, options.threads, workers];
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         self.vars.threads = given.into_iter().find(|threads| *threads > 0).unwrap_or_else(cores);
         self.vars.memory_bytes = in_force.memory_bytes;
