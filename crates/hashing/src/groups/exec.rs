@@ -86,9 +86,9 @@ impl HashAggregateExec {
         let (front, back) = self.bounds;
         let half = match aggregation.stage {
             Stage::Partial => Half::First(Front::new(aggregation, front)?),
-            Stage::Final => Half::Second(Back::new(aggregation, back)?),
+            Stage::Final => Half::Second(Box::new(Back::new(aggregation, back)?)),
             Stage::Whole => {
-                Half::Both(Front::new(aggregation, front)?, Back::new(aggregation, back)?)
+                Half::Both(Front::new(aggregation, front)?, Box::new(Back::new(aggregation, back)?))
             }
         };
         let memory = MemoryConsumer::new(format!("{}[{partition}]", self.name()));
@@ -191,8 +191,8 @@ impl ExecutionPlan for HashAggregateExec {
 /// The halves of an aggregation that an operator does.
 enum Half<const N: usize> {
     First(Front<N>),
-    Second(Back<N>),
-    Both(Front<N>, Back<N>),
+    Second(Box<Back<N>>),
+    Both(Front<N>, Box<Back<N>>),
 }
 
 impl<const N: usize> Half<N> {

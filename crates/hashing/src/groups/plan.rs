@@ -141,12 +141,12 @@ impl Aggregation {
     /// Columns of states by aggregate.
     pub(crate) fn by_aggregate(&self, columns: &[ArrayRef]) -> Vec<Vec<ArrayRef>> {
         let mut rest = columns;
-        let mut next = |&count: &usize| {
+        let next = |&count: &usize| {
             let (these, others) = rest.split_at(count);
             rest = others;
             these.to_vec()
         };
-        self.state_columns.iter().map(|count| next(count)).collect()
+        self.state_columns.iter().map(next).collect()
     }
 }
 
