@@ -17,14 +17,23 @@ pub(crate) struct Hasher {
 impl Hasher {
     pub(crate) fn new() -> Self {
         static SEED: LazyLock<u64> = LazyLock::new(|| RandomState::new().build_hasher().finish());
-        Hasher { seed: *SEED | 1 }
+        Hasher { seed: *SEED }
     }
 
-    /// The hash of a key: all bits depend on all words.
+    /// The hash of a key: all bits depend on all words. Two words are multiplied with each other, each under a secret of
+    /// its place, so that a key of four words waits for two multiplications.
     #[inline(always)]
     pub(crate) fn key<const N: usize>(&self, key: &[u64; N]) -> u64 {
-        let folded = key.iter().fold(self.seed, |hash, word| fold(hash ^ word, FACTOR));
-        fold(folded ^ self.seed, FACTOR)
+        let secret = |place: usize| self.seed.rotate_left(place as u32 * 7) ^ FACTOR;
+        let (pairs, last) = key.as_chunks::<2>();
+        let mut hash = self.seed;
+        for (place, [a, b]) in pairs.iter().enumerate() {
+            hash ^= fold(a ^ secret(2 * place), b ^ secret(2 * place + 1));
+        }
+        for word in last {
+            hash ^= fold(word ^ secret(N), FACTOR);
+        }
+        fold(hash, FACTOR)
     }
 
     /// The hash of a text.

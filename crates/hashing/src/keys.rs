@@ -147,44 +147,100 @@ impl<const N: usize> Keys<N> {
         }
     }
 
-    /// The columns of all keys, in the order of groups; the table is empty then and keeps its slots.
-    pub(crate) fn take(&mut self) -> Result<Vec<ArrayRef>> {
-        let (rows, texts) = self.take_rows(false)?;
-        let layout = &self.layout;
-        let mut columns: Vec<Option<ArrayRef>> = vec![None; layout.columns()];
-        for (taken, texts) in texts.into_iter().zip(&self.texts) {
-            columns[texts.column] = Some(taken);
-        }
-        let columns = columns.into_iter().enumerate();
-        let decoded = columns
-            .map(|(number, taken)| taken.unwrap_or_else(|| layout.decode(number, &rows.keys)))
-            .collect();
-        // The memory is used again.
-        self.keys = rows.keys;
-        self.keys.clear();
-        Ok(decoded)
-    }
-
-    /// All keys as rows, in the order of groups, and their texts, in the order of [`Layout::texts`]; the table is empty
-    /// then and keeps its slots.
-    pub(crate) fn take_rows(&mut self, with_hashes: bool) -> Result<(Rows<N>, Vec<ArrayRef>)> {
-        let keys = std::mem::take(&mut self.keys);
-        let layout = &self.layout;
-        let texts = self.texts.iter_mut();
-        let texts = texts.map(|texts| texts.take(&keys, layout.ty(texts.column)));
-        let texts = texts.collect::<Result<_>>()?;
+    /// All keys, to be given out in the order of groups; the table is empty then.
+    pub(crate) fn take(&mut self) -> Taken<N> {
         self.slots.fill(0);
-        let hashed = keys.iter().filter(|_| with_hashes);
-        let hashes = hashed.map(|key| self.hasher.key(key)).collect();
-        Ok((Rows { keys, hashes }, texts))
+        Taken {
+            layout: Arc::clone(&self.layout),
+            hasher: self.hasher,
+            keys: std::mem::take(&mut self.keys),
+            texts: self.texts.iter_mut().map(Texts::take).collect(),
+            from: 0,
+        }
+    }
+}
+
+/// Keys that were taken out of a table.
+#[derive(Debug)]
+pub(crate) struct Taken<const N: usize> {
+    layout: Arc<Layout>,
+    hasher: Hasher,
+    keys: Vec<[u64; N]>,
+    texts: Vec<TakenTexts>,
+    /// Keys that were given.
+    from: usize,
+}
+
+impl<const N: usize> Taken<N> {
+    /// Keys that are left.
+    pub(crate) fn left(&self) -> usize {
+        self.keys.len() - self.from
     }
 
-    /// Gives back the memory of what was taken.
-    pub(crate) fn shrink(&mut self) {
-        self.keys.shrink_to_fit();
-        if self.keys.is_empty() {
-            self.slots = Vec::new();
-        }
+    /// Bytes.
+    pub(crate) fn size(&self) -> usize {
+        let texts: usize = self.texts.iter().map(|texts| texts.bytes).sum();
+        self.keys.capacity() * size_of::<[u64; N]>() + texts
+    }
+
+    /// The columns of the next keys, at most `count`.
+    pub(crate) fn columns(&mut self, count: usize) -> Result<Vec<ArrayRef>> {
+        let (from, count) = (self.from, count.min(self.left()));
+        self.from += count;
+        let keys = &self.keys[from..from + count];
+        let layout = &self.layout;
+        let column = |number: usize| match self.texts.iter().find(|texts| texts.column == number) {
+            Some(texts) => texts.column(keys, from, layout.ty(number)),
+            None => Ok(layout.decode(number, keys)),
+        };
+        (0..layout.columns()).map(column).collect()
+    }
+
+    /// The next keys as rows, at most `count`, and their texts, in the order of [`Layout::texts`].
+    pub(crate) fn rows(&mut self, count: usize) -> Result<(Rows<N>, Vec<ArrayRef>)> {
+        let (from, count) = (self.from, count.min(self.left()));
+        self.from += count;
+        let keys = &self.keys[from..from + count];
+        let texts = self.texts.iter();
+        let texts = texts.map(|texts| texts.column(keys, from, self.layout.ty(texts.column)));
+        let texts = texts.collect::<Result<_>>()?;
+        let hashes = keys.iter().map(|key| self.hasher.key(key)).collect();
+        Ok((Rows { keys: keys.to_vec(), hashes }, texts))
+    }
+}
+
+/// A column of texts that was taken out of a table.
+#[derive(Debug)]
+struct TakenTexts {
+    column: usize,
+    word: usize,
+    places: Vec<u64>,
+    blocks: Vec<Buffer>,
+    bytes: usize,
+}
+
+impl TakenTexts {
+    /// The column of these keys, the first of which is number `from`.
+    fn column<const N: usize>(
+        &self,
+        keys: &[[u64; N]],
+        from: usize,
+        ty: &DataType,
+    ) -> Result<ArrayRef> {
+        let view = |(key, &place): (&[u64; N], &u64)| match key[self.word] {
+            NULL_TEXT => 0,
+            first if is_long(first) => u128::from(place) << 64 | u128::from(first),
+            first => u128::from(key[self.word + 1]) << 64 | u128::from(first),
+        };
+        let views: Vec<u128> = keys.iter().zip(&self.places[from..]).map(view).collect();
+        let is_null = |key: &[u64; N]| key[self.word] == NULL_TEXT;
+        let nulls = keys.iter().any(is_null);
+        let nulls = nulls.then(|| keys.iter().map(|key| !is_null(key)).collect::<NullBuffer>());
+        let (views, blocks) = (ScalarBuffer::from(views), self.blocks.clone());
+        Ok(match ty {
+            DataType::Utf8View => Arc::new(StringViewArray::try_new(views, blocks, nulls)?),
+            _ => Arc::new(BinaryViewArray::try_new(views, blocks, nulls)?),
+        })
     }
 }
 
@@ -263,26 +319,15 @@ impl Texts {
         &self.blocks[place as u32 as usize][from..from + length]
     }
 
-    /// The column of all groups.
-    fn take<const N: usize>(&mut self, keys: &[[u64; N]], ty: &DataType) -> Result<ArrayRef> {
-        let view = |(key, &place): (&[u64; N], &u64)| match key[self.word] {
-            NULL_TEXT => 0,
-            first if is_long(first) => u128::from(place) << 64 | u128::from(first),
-            first => u128::from(key[self.word + 1]) << 64 | u128::from(first),
-        };
-        let views: Vec<u128> = keys.iter().zip(&self.places).map(view).collect();
-        let is_null = |key: &[u64; N]| key[self.word] == NULL_TEXT;
-        let nulls = keys
-            .iter()
-            .any(is_null)
-            .then(|| keys.iter().map(|key| !is_null(key)).collect::<NullBuffer>());
-        let blocks: Vec<Buffer> =
-            std::mem::take(&mut self.blocks).into_iter().map(Buffer::from_vec).collect();
-        self.places.clear();
-        let views = ScalarBuffer::from(views);
-        Ok(match ty {
-            DataType::Utf8View => Arc::new(StringViewArray::try_new(views, blocks, nulls)?),
-            _ => Arc::new(BinaryViewArray::try_new(views, blocks, nulls)?),
-        })
+    fn take(&mut self) -> TakenTexts {
+        let bytes = self.size();
+        let blocks = std::mem::take(&mut self.blocks);
+        TakenTexts {
+            column: self.column,
+            word: self.word,
+            places: std::mem::take(&mut self.places),
+            blocks: blocks.into_iter().map(Buffer::from_vec).collect(),
+            bytes,
+        }
     }
 }

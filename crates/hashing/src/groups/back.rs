@@ -25,7 +25,7 @@ pub(crate) struct Bounds {
 
 impl Default for Bounds {
     fn default() -> Self {
-        Bounds { groups: 1 << 15, rows: 1 << 16 }
+        Bounds { groups: 1 << 19, rows: 1 << 16 }
     }
 }
 
@@ -100,12 +100,14 @@ impl<const N: usize> Back<N> {
         }
     }
 
-    /// Takes the groups of a full table in.
-    pub(crate) fn take_chunk(&mut self, chunk: Chunk<N>) -> Result<()> {
+    /// Takes the groups of a full table in, which has begun to give them out.
+    pub(crate) fn take_groups(&mut self, table: &mut Table<N>) -> Result<()> {
         if self.parts.is_empty() {
             self.split()?;
         }
-        self.keep(chunk);
+        while let Some(chunk) = table.next_chunk()? {
+            self.keep(chunk);
+        }
         Ok(())
     }
 
@@ -115,9 +117,11 @@ impl<const N: usize> Back<N> {
         self.parts = parts.collect::<Result<_>>()?;
         self.sizes = vec![0; PARTS];
         if self.whole.len() > 0 {
-            let chunk = self.whole.take_chunk()?;
-            self.whole = self.aggregation.table()?;
-            self.keep(chunk);
+            let mut whole = std::mem::replace(&mut self.whole, self.aggregation.table()?);
+            whole.begin();
+            while let Some(chunk) = whole.next_chunk()? {
+                self.keep(chunk);
+            }
         }
         Ok(())
     }
@@ -129,16 +133,11 @@ impl<const N: usize> Back<N> {
         self.rows_kept += chunk.rows.keys.len();
         self.bytes_kept += bytes + chunk.rows.size();
         self.chunks.push(chunk);
-        if self.rows_kept >= self.bounds.rows {
-            self.sort();
-        }
     }
 
     /// No more groups will come: parts take the rows that are kept.
     pub(crate) fn end(&mut self) {
-        if !self.chunks.is_empty() {
-            self.sort();
-        }
+        self.bounds.rows = 1;
     }
 
     /// Puts the rows that are kept in the order of their parts.
@@ -165,10 +164,13 @@ impl<const N: usize> Back<N> {
         self.next = 0;
     }
 
-    /// Lets one part take its rows. Whether there was one to do so.
+    /// Lets one part take its rows, if there are many. Whether there was one to do so.
     pub(crate) fn merge_part(&mut self) -> Result<bool> {
         if self.next == PARTS {
-            return Ok(false);
+            if self.rows_kept < self.bounds.rows {
+                return Ok(false);
+            }
+            self.sort();
         }
         let part = self.next;
         self.next += 1;
@@ -194,15 +196,18 @@ impl<const N: usize> Back<N> {
 
     /// Keys and results of some groups; `None` once all were given.
     pub(crate) fn results(&mut self) -> Result<Option<Vec<ArrayRef>>> {
-        while let Some(mut part) = self.parts.pop() {
-            self.sizes.pop();
-            if part.len() > 0 {
-                return part.take_results().map(Some);
+        loop {
+            let table = self.parts.last_mut().unwrap_or(&mut self.whole);
+            if table.len() > 0 {
+                table.begin();
             }
-        }
-        match self.whole.len() {
-            0 => Ok(None),
-            _ => self.whole.take_results().map(Some),
+            if let Some(columns) = table.next_results()? {
+                return Ok(Some(columns));
+            }
+            self.sizes.pop();
+            if self.parts.pop().is_none() {
+                return Ok(None);
+            }
         }
     }
 }

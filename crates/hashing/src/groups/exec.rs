@@ -236,6 +236,10 @@ impl<const N: usize> Work<N> {
                 self.metrics.record_output(batch.num_rows());
                 return Ok(Some(batch));
             }
+            if self.gives() {
+                self.results()?;
+                continue;
+            }
             let Some(input) = &mut self.input else {
                 match self.results()? {
                     true => continue,
@@ -254,6 +258,11 @@ impl<const N: usize> Work<N> {
         }
     }
 
+    /// Whether a first half gives the groups of a full table on.
+    fn gives(&self) -> bool {
+        matches!(&self.half, Half::First(front) if front.table.is_giving())
+    }
+
     /// Takes rows in.
     fn take(&mut self, batch: &RecordBatch) -> Result<()> {
         if batch.num_rows() == 0 {
@@ -262,15 +271,14 @@ impl<const N: usize> Work<N> {
         let time = self.metrics.elapsed_compute().clone();
         let _timer = time.timer();
         match &mut self.half {
-            Half::First(front) => {
-                let columns = match front.take(batch)? {
-                    Given::Nothing => return Ok(()),
-                    Given::Rows(columns) => columns,
-                    Given::Groups(chunk) => self.aggregation.columns(chunk)?,
-                };
-                self.emptied.add(1);
-                self.put(columns)?;
-            }
+            Half::First(front) => match front.take(batch)? {
+                Given::Nothing => {}
+                Given::Rows(columns) => {
+                    self.emptied.add(1);
+                    self.put(columns)?;
+                }
+                Given::Table => self.emptied.add(1),
+            },
             Half::Second(back) => {
                 let mut columns = self.aggregation.keys(batch)?;
                 let states = self.aggregation.given(batch)?;
@@ -281,7 +289,7 @@ impl<const N: usize> Work<N> {
                 match front.take(batch)? {
                     Given::Nothing => return Ok(()),
                     Given::Rows(columns) => back.take(columns)?,
-                    Given::Groups(chunk) => back.take_chunk(chunk)?,
+                    Given::Table => back.take_groups(&mut front.table)?,
                 }
                 self.emptied.add(1);
                 self.has_given = true;
@@ -293,11 +301,15 @@ impl<const N: usize> Work<N> {
     /// All rows were read.
     fn end(&mut self) -> Result<()> {
         match &mut self.half {
+            Half::First(front) if front.table.len() > 0 => front.table.begin(),
             Half::First(_) => {}
             Half::Second(back) => back.end(),
             Half::Both(front, back) => {
-                if self.has_given && front.len() > 0 {
-                    back.take_chunk(front.chunk()?)?;
+                if front.table.len() > 0 {
+                    front.table.begin();
+                }
+                if self.has_given {
+                    back.take_groups(&mut front.table)?;
                 }
                 back.end();
             }
@@ -324,11 +336,8 @@ impl<const N: usize> Work<N> {
         let time = self.metrics.elapsed_compute().clone();
         let _timer = time.timer();
         let columns = match &mut self.half {
-            Half::First(front) => match front.len() {
-                0 => None,
-                _ => Some(front.states()?),
-            },
-            Half::Both(front, _) if front.len() > 0 => Some(front.results()?),
+            Half::First(front) => front.table.next_states()?,
+            Half::Both(front, _) if front.table.is_giving() => front.table.next_results()?,
             Half::Second(back) | Half::Both(_, back) => {
                 self.parts.add(back.parts().saturating_sub(self.parts.value()));
                 back.results()?
@@ -363,12 +372,11 @@ impl<const N: usize> Work<N> {
             Err(refused) => refused,
         };
         let Half::First(front) = &mut self.half else { return Err(refused) };
-        if front.len() == 0 {
+        if front.table.len() == 0 {
             return Err(refused);
         }
-        let columns = front.states()?;
         self.emptied.add(1);
-        self.put(columns)?;
-        self.memory.try_resize(0)
+        front.table.begin();
+        Ok(())
     }
 }

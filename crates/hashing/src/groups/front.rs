@@ -1,5 +1,5 @@
-//! The first half of an aggregation: rows become states of groups, as far as a table that the processor's cache
-//! holds can bring them together. A table that is full gives its groups on and begins again, so a group may be
+//! The first half of an aggregation: rows become states of groups, as far as a table that the processor's caches
+//! hold can bring them together. A table that is full gives its groups on and begins again, so a group may be
 //! given on several times. Rows that find few others of their group are made states one by one for a while.
 
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use arrow::array::{ArrayRef, RecordBatch};
 use datafusion::common::Result;
 
 use crate::groups::plan::{Aggregation, Stage};
-use crate::groups::table::{Chunk, Table};
+use crate::groups::table::Table;
 use crate::keys::Rows;
 
 /// Bounds of a [`Front`].
@@ -16,7 +16,9 @@ use crate::keys::Rows;
 pub(crate) struct Bounds {
     /// Groups of a table that lies in a core's own cache.
     pub(crate) small: usize,
-    /// Groups of a table that may be larger, since what it brings together need not go through an exchange.
+    /// Groups at which a table that brings few rows together is given up.
+    pub(crate) medium: usize,
+    /// Groups of the largest table, which lies in the cache that cores share.
     pub(crate) large: usize,
     /// Rows that pass before a table is tried again.
     pub(crate) passing: usize,
@@ -24,19 +26,19 @@ pub(crate) struct Bounds {
 
 impl Default for Bounds {
     fn default() -> Self {
-        Bounds { small: 1 << 14, large: 1 << 17, passing: 1 << 21 }
+        Bounds { small: 1 << 14, medium: 1 << 17, large: 1 << 19, passing: 1 << 21 }
     }
 }
 
-/// Rows for a group, from which on a small table does its work.
+/// Rows for a group, from which on a small table does its work: it is emptied and stays small.
 const ROWS_MANY: usize = 4;
 
 pub(crate) struct Front<const N: usize> {
     aggregation: Arc<Aggregation>,
     bounds: Bounds,
-    table: Table<N>,
+    pub(crate) table: Table<N>,
     rows: Rows<N>,
-    /// Groups at which the table is full.
+    /// Groups at which the table is looked at.
     groups_max: usize,
     /// Rows that the table has taken in since it was empty.
     taken: usize,
@@ -44,13 +46,14 @@ pub(crate) struct Front<const N: usize> {
     passing: usize,
 }
 
-/// What a [`Front`] gives on.
-pub(crate) enum Given<const N: usize> {
+/// What becomes of rows.
+pub(crate) enum Given {
+    /// They are in the table.
     Nothing,
-    /// Keys and states of rows that pass.
+    /// They pass: keys and states.
     Rows(Vec<ArrayRef>),
-    /// The groups of a table that is full.
-    Groups(Chunk<N>),
+    /// They are in the table, which is full: its groups are to be given on.
+    Table,
 }
 
 impl<const N: usize> Front<N> {
@@ -72,7 +75,7 @@ impl<const N: usize> Front<N> {
     }
 
     /// Takes rows in.
-    pub(crate) fn take(&mut self, batch: &RecordBatch) -> Result<Given<N>> {
+    pub(crate) fn take(&mut self, batch: &RecordBatch) -> Result<Given> {
         let mut keys = self.aggregation.keys(batch)?;
         let given = self.aggregation.given(batch)?;
         if self.passing > 0 {
@@ -83,60 +86,44 @@ impl<const N: usize> Front<N> {
         self.rows.set(&self.aggregation.layout, &keys, self.aggregation.hasher());
         self.table.update(&self.rows, &self.aggregation.texts(&keys), &given)?;
         self.taken += batch.num_rows();
-        match self.table.len() >= self.groups_max && self.is_full() {
-            true => self.chunk().map(Given::Groups),
-            false => Ok(Given::Nothing),
+        if self.table.len() < self.groups_max || !self.is_full() {
+            return Ok(Given::Nothing);
         }
+        self.taken = 0;
+        self.groups_max = self.bounds.small;
+        self.table.begin();
+        Ok(Given::Table)
     }
 
-    /// Decides what a table with too many groups does: grow, begin again, or let rows pass.
+    /// Decides what a table with so many groups does: grow, begin again, or begin again and let rows pass.
     ///
-    /// What is given on within the operator costs little, so a table that does not halve its rows is not worth it. What
-    /// goes through an exchange costs more: there a large table is tried, unless nearly all rows differ. Of values that
-    /// are drawn at random, those that make 106 rows of 100 groups in a small table are more than ten times as many as
-    /// it has room for.
+    /// Within one operator nothing is won by giving groups on before the largest table is full. In front of an exchange,
+    /// rows that nearly all differ go on at once: of values drawn at random, those that make 106 rows of 100 groups
+    /// in the small table are ten times as many as it has room for.
     fn is_full(&mut self) -> bool {
         let (groups, rows) = (self.table.len(), self.taken);
-        if rows >= groups * ROWS_MANY {
+        let brings = |of_hundred: usize| rows * 100 >= groups * of_hundred;
+        if brings(100 * ROWS_MANY) && self.groups_max == self.bounds.small {
             return true;
         }
-        let is_large = self.groups_max > self.bounds.small;
-        let (least, of) = match (self.aggregation.stage, is_large) {
-            (Stage::Whole, _) => (200, 100),
-            (_, false) => (106, 100),
-            (_, true) => (150, 100),
+        let is_whole = self.aggregation.stage == Stage::Whole;
+        let next = match groups {
+            _ if groups >= self.bounds.large => None,
+            _ if is_whole => Some(self.bounds.large),
+            _ if groups >= self.bounds.medium => brings(150).then_some(self.bounds.large),
+            _ => brings(106).then_some(self.bounds.medium),
         };
-        if self.aggregation.may_pass && rows * of < groups * least {
-            self.passing = self.bounds.passing;
-            self.groups_max = self.bounds.small;
-            return true;
+        match next {
+            Some(next) => {
+                self.groups_max = next;
+                false
+            }
+            None => {
+                if self.aggregation.may_pass && !brings(150) {
+                    self.passing = self.bounds.passing;
+                }
+                true
+            }
         }
-        if self.aggregation.stage != Stage::Whole && !is_large {
-            self.groups_max = self.bounds.large;
-            return false;
-        }
-        true
-    }
-
-    /// The groups in the table, which is empty then, as rows for another.
-    pub(crate) fn chunk(&mut self) -> Result<Chunk<N>> {
-        self.taken = 0;
-        self.table.take_chunk()
-    }
-
-    /// Keys and states of all groups in the table, which is empty then.
-    pub(crate) fn states(&mut self) -> Result<Vec<ArrayRef>> {
-        self.taken = 0;
-        self.table.take_states()
-    }
-
-    /// Keys and results of all groups, if none went on before.
-    pub(crate) fn results(&mut self) -> Result<Vec<ArrayRef>> {
-        self.table.take_results()
-    }
-
-    /// Groups in the table.
-    pub(crate) fn len(&self) -> usize {
-        self.table.len()
     }
 }

@@ -13,7 +13,7 @@ use datafusion::physical_plan::aggregates::{
 };
 use datafusion::physical_plan::{ExecutionPlan, InputOrderMode};
 
-use crate::groups::table::{Chunk, Given, Table, accumulators};
+use crate::groups::table::{Given, Table, accumulators};
 use crate::hash::Hasher;
 use crate::keys::Keys;
 use crate::layout::{Layout, Nulls, WORDS_MAX};
@@ -114,19 +114,6 @@ impl Aggregation {
     /// Of the columns of keys, those that are texts.
     pub(crate) fn texts(&self, keys: &[ArrayRef]) -> Vec<ArrayRef> {
         self.layout.texts().map(|(column, _)| Arc::clone(&keys[column])).collect()
-    }
-
-    /// The keys and states of groups as columns.
-    pub(crate) fn columns<const N: usize>(&self, chunk: Chunk<N>) -> Result<Vec<ArrayRef>> {
-        let mut texts = chunk.texts.into_iter();
-        let texts_at: Vec<usize> = self.layout.texts().map(|(column, _)| column).collect();
-        let column = |number: usize| match texts_at.contains(&number) {
-            true => texts.next(),
-            false => Some(self.layout.decode(number, &chunk.rows.keys)),
-        };
-        let mut columns: Vec<ArrayRef> = (0..self.layout.columns()).filter_map(column).collect();
-        columns.extend(chunk.states);
-        Ok(columns)
     }
 
     /// What each aggregate is given of rows.

@@ -8,7 +8,7 @@ use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 use datafusion::physical_expr::GroupsAccumulatorAdapter;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 
-use crate::keys::{Keys, Rows, TextsOf};
+use crate::keys::{Keys, Rows, Taken, TextsOf};
 
 /// What an aggregate is given for a batch of rows.
 #[derive(Debug)]
@@ -49,8 +49,13 @@ pub(crate) struct Chunk<const N: usize> {
     pub(crate) states: Vec<ArrayRef>,
 }
 
+/// Groups that are given out in one step.
+const GROUPS_STEP: usize = 1 << 15;
+
 pub(crate) struct Table<const N: usize> {
     keys: Keys<N>,
+    /// The keys while groups are given out.
+    taken: Option<Taken<N>>,
     states: Vec<Box<dyn GroupsAccumulator>>,
     /// The group of each row of a batch, kept for its memory.
     groups: Vec<usize>,
@@ -58,18 +63,24 @@ pub(crate) struct Table<const N: usize> {
 
 impl<const N: usize> Table<N> {
     pub(crate) fn new(keys: Keys<N>, states: Vec<Box<dyn GroupsAccumulator>>) -> Self {
-        Table { keys, states, groups: Vec::new() }
+        Table { keys, taken: None, states, groups: Vec::new() }
     }
 
-    /// Groups.
+    /// Groups that can be found.
     pub(crate) fn len(&self) -> usize {
         self.keys.len()
+    }
+
+    /// Whether groups are given out.
+    pub(crate) fn is_giving(&self) -> bool {
+        self.taken.is_some()
     }
 
     /// Bytes.
     pub(crate) fn size(&self) -> usize {
         let states: usize = self.states.iter().map(|state| state.size()).sum();
-        self.keys.size() + states + self.groups.capacity() * size_of::<usize>()
+        let taken = self.taken.as_ref().map_or(0, Taken::size);
+        self.keys.size() + taken + states + self.groups.capacity() * size_of::<usize>()
     }
 
     /// Takes rows in. `given`: by aggregate.
@@ -109,33 +120,53 @@ impl<const N: usize> Table<N> {
         Ok(columns)
     }
 
-    /// Keys and states of all groups; the table is empty then.
-    pub(crate) fn take_states(&mut self) -> Result<Vec<ArrayRef>> {
-        let mut columns = self.keys.take()?;
-        for state in &mut self.states {
-            columns.extend(state.state(EmitTo::All)?);
-        }
-        Ok(columns)
+    /// Begins to give out all groups; the table takes nothing in until all are.
+    pub(crate) fn begin(&mut self) {
+        self.taken = Some(self.keys.take());
+        self.groups = Vec::new();
     }
 
-    /// Keys and states of all groups as rows for another table; this one is empty then.
-    pub(crate) fn take_chunk(&mut self) -> Result<Chunk<N>> {
-        let (rows, texts) = self.keys.take_rows(true)?;
+    /// Keys and results of the next groups; `None` once all were given.
+    pub(crate) fn next_results(&mut self) -> Result<Option<Vec<ArrayRef>>> {
+        let Some((taken, emit, count)) = self.next_groups() else { return Ok(None) };
+        let mut columns = taken.columns(count)?;
+        for state in &mut self.states {
+            columns.push(state.evaluate(emit)?);
+        }
+        Ok(Some(columns))
+    }
+
+    /// Keys and states of the next groups; `None` once all were given.
+    pub(crate) fn next_states(&mut self) -> Result<Option<Vec<ArrayRef>>> {
+        let Some((taken, emit, count)) = self.next_groups() else { return Ok(None) };
+        let mut columns = taken.columns(count)?;
+        for state in &mut self.states {
+            columns.extend(state.state(emit)?);
+        }
+        Ok(Some(columns))
+    }
+
+    /// Keys and states of the next groups as rows for another table; `None` once all were given.
+    pub(crate) fn next_chunk(&mut self) -> Result<Option<Chunk<N>>> {
+        let Some((taken, emit, count)) = self.next_groups() else { return Ok(None) };
+        let (rows, texts) = taken.rows(count)?;
         let mut states = Vec::new();
         for state in &mut self.states {
-            states.extend(state.state(EmitTo::All)?);
+            states.extend(state.state(emit)?);
         }
-        Ok(Chunk { rows, texts, states })
+        Ok(Some(Chunk { rows, texts, states }))
     }
 
-    /// Keys and results of all groups; the table is empty then, and without memory.
-    pub(crate) fn take_results(&mut self) -> Result<Vec<ArrayRef>> {
-        let mut columns = self.keys.take()?;
-        for state in &mut self.states {
-            columns.push(state.evaluate(EmitTo::All)?);
+    /// What the next groups are given out with.
+    fn next_groups(&mut self) -> Option<(&mut Taken<N>, EmitTo, usize)> {
+        if self.taken.as_ref().is_some_and(|taken| taken.left() == 0) {
+            self.taken = None;
         }
-        self.keys.shrink();
-        self.groups = Vec::new();
-        Ok(columns)
+        let taken = self.taken.as_mut()?;
+        let emit = match taken.left() {
+            0..=GROUPS_STEP => EmitTo::All,
+            _ => EmitTo::First(GROUPS_STEP),
+        };
+        Some((taken, emit, GROUPS_STEP))
     }
 }

@@ -12,9 +12,11 @@ use std::ops::Not;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-use arrow::array::{ArrayRef, BooleanArray, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
 use arrow::buffer::BooleanBuffer;
-use arrow::datatypes::{DataType, Schema};
+use arrow::datatypes::{
+    ArrowPrimitiveType, DataType, Date32Type, Int16Type, Int32Type, Int64Type, Schema,
+};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{ColumnarValue, Operator};
 use datafusion::physical_expr::PhysicalExpr;
@@ -259,16 +261,49 @@ struct HasKey {
     filter: Arc<Filter>,
 }
 
+/// Whether a bitmap has an integer.
+#[inline(always)]
+fn is_set(bits: &[u64], least: i64, value: i64) -> bool {
+    // Wraps to more than any bitmap has bits for what lies before it.
+    let place = value.wrapping_sub(least) as u64;
+    let word = bits.get((place / 64) as usize).copied().unwrap_or(0);
+    word >> (place % 64) & 1 == 1
+}
+
 impl HasKey {
+    /// Which integers are in the bitmap; `None` for other filters and types.
+    fn integers_held(&self, keys: &[ArrayRef]) -> Option<BooleanArray> {
+        let ([values], Filter::Bits { least, bits }) = (keys, self.filter.as_ref()) else {
+            return None;
+        };
+        fn held<T: ArrowPrimitiveType<Native: Into<i64>>>(
+            values: &ArrayRef,
+            least: i64,
+            bits: &[u64],
+        ) -> BooleanBuffer {
+            let values = values.as_primitive::<T>().values();
+            BooleanBuffer::collect_bool(values.len(), |row| is_set(bits, least, values[row].into()))
+        }
+        let held = match values.data_type() {
+            DataType::Int16 => held::<Int16Type>(values, *least, bits),
+            DataType::Int32 => held::<Int32Type>(values, *least, bits),
+            DataType::Int64 => held::<Int64Type>(values, *least, bits),
+            DataType::Date32 => held::<Date32Type>(values, *least, bits),
+            _ => return None,
+        };
+        let held = match nulls(keys) {
+            Some(nulls) => &held & nulls.inner(),
+            None => held,
+        };
+        Some(BooleanArray::new(held, None))
+    }
+
     fn held<const N: usize>(&self, keys: &[ArrayRef]) -> BooleanArray {
         let mut rows = Rows::<N>::new();
         rows.set_keys(&self.join.layout, keys, &self.join.hasher);
         let held = match self.filter.as_ref() {
             Filter::Bits { least, bits } => BooleanBuffer::collect_bool(rows.keys.len(), |row| {
-                // Wraps to more than any bitmap has bits for what lies before it.
-                let place = self.join.layout.integer(&rows.keys[row]).wrapping_sub(*least) as u64;
-                let word = bits.get((place / 64) as usize).copied().unwrap_or(0);
-                word >> (place % 64) & 1 == 1
+                is_set(bits, *least, self.join.layout.integer(&rows.keys[row]))
             }),
             Filter::Bloom(words) => BooleanBuffer::collect_bool(rows.keys.len(), |row| {
                 let (word, bits) = bloom(self.join.hasher.key(&rows.keys[row]), words.len());
@@ -315,6 +350,9 @@ impl PhysicalExpr for HasKey {
     fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
         let keys = self.keys.iter().map(|key| key.evaluate(batch)?.into_array(batch.num_rows()));
         let keys = keys.collect::<Result<Vec<_>>>()?;
+        if let Some(held) = self.integers_held(&keys) {
+            return Ok(ColumnarValue::Array(Arc::new(held)));
+        }
         let held = match self.join.layout.words() {
             0 | 1 => self.held::<1>(&keys),
             2 => self.held::<2>(&keys),
