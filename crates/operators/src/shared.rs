@@ -350,3 +350,97 @@ impl RecordBatchStream for Reader {
         Arc::clone(&self.schema)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use arrow::array::{AsArray, Int64Array};
+    use arrow::datatypes::{DataType, Field, Int64Type, Schema};
+    use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
+    use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+    use futures::executor::block_on;
+    use futures::future::poll_fn;
+    use halcyon_base::rng::Rng;
+
+    use super::*;
+
+    fn batch(number: i64) -> RecordBatch {
+        let schema = Schema::new(vec![Field::new("n", DataType::Int64, false)]);
+        let numbers = Int64Array::from(vec![number]);
+        RecordBatch::try_new(Arc::new(schema), vec![Arc::new(numbers)]).expect("a batch")
+    }
+
+    /// A part of so many batches that is not ready at times, and is woken by another thread; fails behind them if
+    /// `fails`.
+    fn part(seed: u64, batches: i64, fails: bool) -> SendableRecordBatchStream {
+        let mut rng = Rng::new(seed);
+        let mut number = 0;
+        let stream = futures::stream::poll_fn(move |polled| {
+            if rng.chance(1, 3) {
+                let waker = polled.waker().clone();
+                match rng.chance(1, 2) {
+                    true => waker.wake(),
+                    false => drop(std::thread::spawn(move || waker.wake())),
+                }
+                return Poll::Pending;
+            }
+            number += 1;
+            Poll::Ready(match number <= batches {
+                true => Some(Ok(batch(number))),
+                false if fails => Some(internal_err!("the part fails")),
+                false => None,
+            })
+        });
+        Box::pin(RecordBatchStreamAdapter::new(batch(0).schema(), stream))
+    }
+
+    #[test]
+    fn readers_on_threads_of_their_own_read_all_and_none_waits_for_ever() {
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(1 << 20));
+        for seed in 0..300 {
+            let mut rng = Rng::new(seed);
+            let (readers, batches) = (1 + rng.below(4) as usize, rng.below(20) as i64);
+            let fails = rng.chance(1, 4);
+            let output = Arc::new(Output::new(readers));
+            // One reader may leave early: the others must not wait for it.
+            let leaves_at = if rng.chance(1, 3) { rng.below(10) as i64 } else { i64::MAX };
+            let (sender, receiver) = mpsc::channel();
+            for reader in 0..readers {
+                let (output, sender) = (Arc::clone(&output), sender.clone());
+                let memory = MemoryConsumer::new("test").register(&pool);
+                output.begin(|| Ok((part(seed, batches, fails), memory))).expect("begun");
+                std::thread::spawn(move || {
+                    let mut seen = Vec::new();
+                    let last = loop {
+                        let number = seen.len();
+                        if reader == 0 && number as i64 == leaves_at {
+                            break Ok(());
+                        }
+                        let next = poll_fn(|polled| output.poll_batch(number, polled));
+                        match block_on(next) {
+                            Some(Ok(batch)) => {
+                                seen.push(batch.column(0).as_primitive::<Int64Type>().value(0));
+                            }
+                            Some(Err(error)) => break Err(error.to_string()),
+                            None => break Ok(()),
+                        }
+                    };
+                    drop(output);
+                    sender.send((reader, seen, last)).expect("the test waits");
+                });
+            }
+            for _ in 0..readers {
+                let told = receiver.recv_timeout(Duration::from_secs(30));
+                let (reader, seen, last) = told.expect("no reader waits for ever");
+                let leaves = reader == 0 && leaves_at <= batches;
+                let all = if leaves { leaves_at } else { batches };
+                assert_eq!(seen, (1..=all).collect::<Vec<_>>(), "seed {seed}, reader {reader}");
+                assert_eq!(last.is_err(), fails && !leaves, "seed {seed}, reader {reader}");
+            }
+            drop(output);
+            assert_eq!(pool.reserved(), 0, "seed {seed}");
+        }
+    }
+}

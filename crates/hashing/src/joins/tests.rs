@@ -255,3 +255,73 @@ fn no_key_in_the_table_is_left_out() {
         }
     }
 }
+
+/// Outputs wait until all tables are there, or until one is given up.
+#[test]
+fn no_output_waits_for_a_table_that_will_not_come() {
+    use crate::joins::found::Findings;
+    use crate::joins::plan::Join;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    for seed in 0..100 {
+        let mut rng = Rng::new(seed);
+        let (left, right) = (side(&mut rng, &[0], 30, 1), side(&mut rng, &[0], 30, 1));
+        let on = keys(1).into_iter().zip(keys(1)).collect();
+        let (of_left, of_right) = (source(&left).expect("rows"), source(&right).expect("rows"));
+        let (mode, nulls) = (PartitionMode::CollectLeft, NullEquality::NullEqualsNothing);
+        let kind = JoinType::Inner;
+        let node =
+            HashJoinExec::try_new(of_left, of_right, on, None, &kind, None, mode, nulls, false);
+        let join = Join::of(&node.expect("a plan")).expect("a plan").expect("is done here");
+        let finding = Arc::new(DynamicFilterPhysicalExpr::new(keys(1), lit(true)));
+        let tables = 1 + rng.below(4) as usize;
+        let findings = Findings::new(&Arc::new(join), &finding, tables);
+        let given_up = rng.chance(1, 2).then(|| rng.below(tables as u64) as usize);
+        let (sender, receiver) = mpsc::channel();
+        for table in 0..tables {
+            let (findings, sender) = (Arc::clone(&findings), sender.clone());
+            std::thread::spawn(move || {
+                let told = match given_up == Some(table) {
+                    true => {
+                        findings.give_up();
+                        Ok(())
+                    }
+                    false => futures::executor::block_on(findings.bring(Arc::new(Few(table)))),
+                };
+                sender.send(told.is_ok()).expect("the test waits");
+            });
+        }
+        for _ in 0..tables {
+            let told = receiver.recv_timeout(Duration::from_secs(30));
+            assert!(told.expect("no output waits for ever"), "seed {seed}");
+        }
+        let told = finding.current().expect("told");
+        let is_told = told.to_string() != "true";
+        assert_eq!(is_told, given_up.is_none(), "seed {seed}: {told}");
+    }
+}
+
+/// A table of one key.
+#[derive(Debug)]
+struct Few(usize);
+
+impl crate::joins::found::Table for Few {
+    fn len(&self) -> usize {
+        1
+    }
+
+    fn ranges(
+        &self,
+    ) -> Vec<Option<(datafusion::common::ScalarValue, datafusion::common::ScalarValue)>> {
+        vec![Some(((self.0 as i32).into(), (self.0 as i32).into()))]
+    }
+
+    fn integers(&self) -> Option<(i64, i64)> {
+        Some((self.0 as i64, self.0 as i64))
+    }
+
+    fn put(&self, _: usize, _: &mut crate::joins::found::Filter) -> Option<usize> {
+        None
+    }
+}
