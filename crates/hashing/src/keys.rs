@@ -1,7 +1,8 @@
 //! The keys of groups: a hash table from keys to the numbers of groups, counted from zero as they are met.
 //!
 //! Open addressing with linear probing. A slot has the upper half of a hash and the number of a group plus one, so
-//! a probe rarely looks at a key in vain. Keys lie one behind the other; the bytes of long texts in [`Texts`].
+//! a probe rarely looks at a key in vain; the lowest bits of that half say where the slot is, so a table grows from its
+//! slots alone, from one end to the other. Keys lie one behind the other; the bytes of long texts in [`Texts`].
 
 use std::sync::Arc;
 
@@ -33,6 +34,11 @@ impl<const N: usize> Rows<N> {
     /// The rows with these values in the columns of their keys.
     pub(crate) fn set(&mut self, layout: &Layout, columns: &[ArrayRef], hasher: &Hasher) {
         layout.encode(columns, hasher, &mut self.keys);
+        self.hash(hasher);
+    }
+
+    /// The hashes of the keys.
+    pub(crate) fn hash(&mut self, hasher: &Hasher) {
         self.hashes.clear();
         self.hashes.extend(self.keys.iter().map(|key| hasher.key(key)));
     }
@@ -95,7 +101,7 @@ impl<const N: usize> Keys<N> {
             self.grow();
         }
         let mask = self.slots.len() - 1;
-        let mut at = hash as usize & mask;
+        let mut at = (hash >> 32) as usize & mask;
         loop {
             let slot = self.slots[at];
             if slot == 0 {
@@ -134,16 +140,14 @@ impl<const N: usize> Keys<N> {
 
     fn grow(&mut self) {
         let slots = (self.slots.len() * 2).max(SLOTS_FIRST);
-        self.slots.clear();
-        self.slots.resize(slots, 0);
+        let before = std::mem::replace(&mut self.slots, vec![0; slots]);
         let mask = slots - 1;
-        for (group, key) in self.keys.iter().enumerate() {
-            let hash = self.hasher.key(key);
-            let mut at = hash as usize & mask;
+        for slot in before.into_iter().filter(|&slot| slot != 0) {
+            let mut at = (slot >> 32) as usize & mask;
             while self.slots[at] != 0 {
                 at = (at + 1) & mask;
             }
-            self.slots[at] = slot_of(hash, group);
+            self.slots[at] = slot;
         }
     }
 

@@ -25,7 +25,7 @@ pub(crate) struct Bounds {
 
 impl Default for Bounds {
     fn default() -> Self {
-        Bounds { groups: 1 << 19, rows: 1 << 16 }
+        Bounds { groups: 1 << 22, rows: 1 << 16 }
     }
 }
 

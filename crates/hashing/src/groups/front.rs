@@ -16,22 +16,24 @@ use crate::keys::Rows;
 pub(crate) struct Bounds {
     /// Groups of a table that lies in a core's own cache.
     pub(crate) small: usize,
-    /// Groups at which a table that brings few rows together is given up.
-    pub(crate) medium: usize,
-    /// Groups of the largest table, which lies in the cache that cores share.
+    /// Groups of the largest table in front of an exchange.
     pub(crate) large: usize,
+    /// Groups of the largest table within one operator.
+    pub(crate) whole: usize,
     /// Rows that pass before a table is tried again.
     pub(crate) passing: usize,
 }
 
 impl Default for Bounds {
     fn default() -> Self {
-        Bounds { small: 1 << 14, medium: 1 << 17, large: 1 << 19, passing: 1 << 21 }
+        Bounds { small: 1 << 14, large: 1 << 19, whole: 1 << 22, passing: 1 << 21 }
     }
 }
 
-/// Rows for a group, from which on a small table does its work: it is emptied and stays small.
-const ROWS_MANY: usize = 4;
+/// Percent by which a growing table must bring more rows together than the small one did, to go on growing.
+const GAIN: usize = 115;
+/// Rows of a hundred groups from which on a table is worth more than none.
+const ROWS_SOME: usize = 150;
 
 pub(crate) struct Front<const N: usize> {
     aggregation: Arc<Aggregation>,
@@ -42,6 +44,10 @@ pub(crate) struct Front<const N: usize> {
     groups_max: usize,
     /// Rows that the table has taken in since it was empty.
     taken: usize,
+    /// What `taken` was at the small table's size, and at twice that.
+    taken_at: [usize; 2],
+    /// Whether a larger table was seen to bring no more together.
+    stays_small: bool,
     /// Rows that are still to pass.
     passing: usize,
 }
@@ -65,6 +71,8 @@ impl<const N: usize> Front<N> {
             rows: Rows::new(),
             groups_max: bounds.small,
             taken: 0,
+            taken_at: [0; 2],
+            stays_small: false,
             passing: 0,
         })
     }
@@ -97,33 +105,46 @@ impl<const N: usize> Front<N> {
 
     /// Decides what a table with so many groups does: grow, begin again, or begin again and let rows pass.
     ///
-    /// Within one operator nothing is won by giving groups on before the largest table is full. In front of an exchange,
-    /// rows that nearly all differ go on at once: of values drawn at random, those that make 106 rows of 100 groups
-    /// in the small table are ten times as many as it has room for.
+    /// Of rows that come in the order of their groups, a table of any size brings together the same: the small one is
+    /// quickest. Of values drawn at random a table brings together more, the more of them it has: that is seen when it has
+    /// four times as many groups as the small one, by the rows that made the last half of them.
     fn is_full(&mut self) -> bool {
-        let (groups, rows) = (self.table.len(), self.taken);
-        let brings = |of_hundred: usize| rows * 100 >= groups * of_hundred;
-        if brings(100 * ROWS_MANY) && self.groups_max == self.bounds.small {
+        let (groups, rows, small) = (self.table.len(), self.taken, self.bounds.small);
+        let largest = match self.aggregation.stage {
+            Stage::Whole => self.bounds.whole,
+            _ => self.bounds.large,
+        };
+        let brings_some = rows * 100 >= groups * ROWS_SOME;
+        if self.stays_small {
+            self.stays_small = brings_some;
             return true;
         }
-        let is_whole = self.aggregation.stage == Stage::Whole;
-        let next = match groups {
-            _ if groups >= self.bounds.large => None,
-            _ if is_whole => Some(self.bounds.large),
-            _ if groups >= self.bounds.medium => brings(150).then_some(self.bounds.large),
-            _ => brings(106).then_some(self.bounds.medium),
-        };
-        match next {
-            Some(next) => {
-                self.groups_max = next;
-                false
-            }
-            None => {
-                if self.aggregation.may_pass && !brings(150) {
-                    self.passing = self.bounds.passing;
-                }
-                true
-            }
+        if groups >= largest {
+            self.passing =
+                if self.aggregation.may_pass && !brings_some { self.bounds.passing } else { 0 };
+            return true;
         }
+        if groups < small * 4 {
+            let is_second = self.groups_max > small;
+            self.taken_at[usize::from(is_second)] = rows;
+            self.groups_max = if is_second { small * 4 } else { small * 2 };
+            return false;
+        }
+        if self.groups_max > small * 4 {
+            return false;
+        }
+        // Rows for as many groups as two small tables have, at first and of late.
+        let (first, last) = (self.taken_at[0] * 2, rows - self.taken_at[1]);
+        let gains = last * 100 >= first * GAIN;
+        if !gains && brings_some {
+            self.stays_small = true;
+            return true;
+        }
+        if !gains && self.aggregation.stage != Stage::Whole && self.aggregation.may_pass {
+            self.passing = self.bounds.passing;
+            return true;
+        }
+        self.groups_max = largest;
+        false
     }
 }

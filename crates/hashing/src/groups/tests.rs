@@ -186,7 +186,7 @@ fn groups_are_those_of_the_slow_twin() {
         let filters: Vec<_> = aggregates.iter().map(|_| filter(&mut rng)).collect();
         let small = 1 + rng.below(60) as usize;
         let bounds = (
-            front::Bounds { small, medium: small * 2, large: small * 4, passing: 900 },
+            front::Bounds { small, large: small * 6, whole: small * 8, passing: 900 },
             back::Bounds { groups: rng.below(200) as usize, rows: 1 + rng.below(600) as usize },
         );
         let is_split = rng.chance(1, 2);

@@ -90,7 +90,10 @@ impl<const N: usize> Builder<N> {
         self.memory.try_resize(
             self.bytes_done + self.keys.capacity() * size_of::<[u64; N]>() + rows * 4 + slots * 8,
         )?;
+        let direct = Direct::of(&self.join, &self.keys, &self.dead);
+        let slots = if direct.is_some() { 1 } else { slots };
         let mut build = Build {
+            direct,
             blocks: self.done,
             keys: self.keys,
             slots: vec![0; slots],
@@ -128,8 +131,53 @@ fn tag(hash: u64) -> u64 {
     1 << (32 + (hash >> 60))
 }
 
+/// The keys of rows that are not dead.
+fn living<'k, const N: usize>(
+    keys: &'k [[u64; N]],
+    dead: &'k [u32],
+) -> impl Iterator<Item = &'k [u64; N]> {
+    let mut dead = dead.iter().peekable();
+    keys.iter().enumerate().filter_map(move |(row, key)| {
+        match dead.next_if(|&&dead| dead == row as u32) {
+            Some(_) => None,
+            None => Some(key),
+        }
+    })
+}
+
+/// Integers that lie so near each other that a table has a place for each: its rows need no hash and no comparison.
+pub(crate) struct Direct {
+    least: i64,
+    /// The number of the first row, from 1.
+    first: Vec<u32>,
+}
+
+impl Direct {
+    /// Places for each row of a table.
+    const PLACES_PER_ROW: u64 = 4;
+
+    fn of<const N: usize>(join: &Join, keys: &[[u64; N]], dead: &[u32]) -> Option<Self> {
+        if !join.layout.is_integer() {
+            return None;
+        }
+        let integers = || living(keys, dead).map(|key| join.layout.integer(key));
+        let (least, greatest) = (integers().min()?, integers().max()?);
+        let places = greatest.abs_diff(least).checked_add(1)?;
+        let most = (keys.len() as u64).saturating_mul(Self::PLACES_PER_ROW).max(1 << 12);
+        (places <= most).then(|| Direct { least, first: vec![0; places as usize] })
+    }
+
+    #[inline(always)]
+    fn place(&self, integer: i64) -> usize {
+        // Wraps to more than there are places for what lies before them.
+        integer.wrapping_sub(self.least) as u64 as usize
+    }
+}
+
 /// A table of rows by their keys.
 pub(crate) struct Build<const N: usize> {
+    /// In the place of `slots`.
+    direct: Option<Direct>,
     pub(crate) join: Arc<Join>,
     /// All of [`BLOCK_BITS`] but the last.
     pub(crate) blocks: Vec<RecordBatch>,
@@ -155,6 +203,11 @@ impl<const N: usize> Build<N> {
                 dead -= 1;
                 continue;
             }
+            if let Some(direct) = &mut self.direct {
+                let place = direct.place(self.join.layout.integer(&self.keys[row]));
+                self.next[row] = std::mem::replace(&mut direct.first[place], row as u32 + 1);
+                continue;
+            }
             let hash = self.join.hasher.key(&self.keys[row]);
             let slot = &mut self.slots[hash as usize & mask];
             self.next[row] = *slot as u32;
@@ -170,17 +223,31 @@ impl<const N: usize> Build<N> {
 
     /// Keys that can be found.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &[u64; N]> {
-        let mut dead = self.dead.iter().peekable();
-        let keys = self.keys.iter().enumerate();
-        keys.filter_map(move |(row, key)| match dead.next_if(|&&dead| dead == row as u32) {
-            Some(_) => None,
-            None => Some(key),
-        })
+        living(&self.keys, &self.dead)
     }
 
-    /// The number of the first row, from 1, whose key may be one of this hash; 0: there is none.
+    /// The numbers of the first rows, from 1, whose keys may be those of rows that look up; 0: there is none.
+    pub(crate) fn first(&self, rows: &mut Rows<N>, first: &mut Vec<u32>) {
+        first.clear();
+        match &self.direct {
+            Some(direct) => first.extend(rows.keys.iter().map(|key| {
+                let place = direct.place(self.join.layout.integer(key));
+                direct.first.get(place).copied().unwrap_or(0)
+            })),
+            None => {
+                rows.hash(&self.join.hasher);
+                first.extend(rows.hashes.iter().map(|&hash| self.first_of(hash)));
+            }
+        }
+    }
+
+    /// Whether all rows of a chain have one key, which is that of whoever finds the chain.
+    pub(crate) fn is_direct(&self) -> bool {
+        self.direct.is_some()
+    }
+
     #[inline(always)]
-    pub(crate) fn first(&self, hash: u64) -> u32 {
+    fn first_of(&self, hash: u64) -> u32 {
         let slot = self.slots[hash as usize & (self.slots.len() - 1)];
         if slot & tag(hash) == 0 { 0 } else { slot as u32 }
     }

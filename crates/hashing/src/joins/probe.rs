@@ -74,10 +74,9 @@ impl<const N: usize> Probe<N> {
     /// Begins with a batch.
     pub(crate) fn set(&mut self, batch: RecordBatch) -> Result<()> {
         let keys = self.join.probe_keys(&batch)?;
-        self.rows.set(&self.join.layout, &keys, &self.join.hasher);
+        self.rows.set_keys(&self.join.layout, &keys, &self.join.hasher);
         self.texts = self.join.texts(&keys);
-        self.first.clear();
-        self.first.extend(self.rows.hashes.iter().map(|&hash| self.build.first(hash)));
+        self.build.first(&mut self.rows, &mut self.first);
         if self.join.drops_nulls
             && let Some(nulls) = nulls(&keys)
         {
@@ -136,6 +135,7 @@ impl<const N: usize> Probe<N> {
         let end = self.first.len();
         pairs.probe.reserve(rows_max.min(end));
         pairs.build.reserve(rows_max.min(end));
+        let is_direct = self.build.is_direct();
         while self.row < end {
             let row = self.row;
             let mut number = match self.number {
@@ -145,7 +145,7 @@ impl<const N: usize> Probe<N> {
             let key = &self.rows.keys[row];
             while number != 0 {
                 let next = self.build.next(number);
-                if self.build.has_key(number, key, &self.texts, row) {
+                if is_direct || self.build.has_key(number, key, &self.texts, row) {
                     pairs.push(row as u32, number);
                     if one_is_enough {
                         break;
