@@ -257,24 +257,47 @@ pub(crate) fn is_long(first: u64) -> bool {
     first != NULL_TEXT && first as u32 > SHORT
 }
 
-/// The texts in the keys of rows that are looked up.
+/// The long texts in the keys of rows that are looked up.
 pub(crate) trait TextsOf {
-    /// The bytes of a row's text in one of the columns that are texts, in the order of [`Layout::texts`].
+    /// The bytes of a row's long text in one of the columns that are texts, in the order of [`Layout::texts`].
     fn text(&self, column: usize, row: usize) -> &[u8];
 }
 
-/// Texts in arrays as long as the rows.
-impl TextsOf for Vec<ArrayRef> {
-    fn text(&self, column: usize, row: usize) -> &[u8] {
-        text(&self[column], row)
+/// A column of texts, of which the long ones are looked at.
+#[derive(Clone, Copy)]
+pub(crate) struct Long<'a> {
+    views: &'a [u128],
+    buffers: &'a [Buffer],
+}
+
+impl<'a> Long<'a> {
+    pub(crate) fn of(texts: &'a ArrayRef) -> Self {
+        match texts.data_type() {
+            DataType::Utf8View => {
+                let texts = texts.as_string_view();
+                Long { views: texts.views(), buffers: texts.data_buffers() }
+            }
+            _ => {
+                let texts = texts.as_binary_view();
+                Long { views: texts.views(), buffers: texts.data_buffers() }
+            }
+        }
+    }
+
+    /// The bytes of a row's text, which is long.
+    #[inline(always)]
+    pub(crate) fn bytes(&self, row: usize) -> &'a [u8] {
+        let view = self.views[row];
+        let (length, from) = (view as u32 as usize, (view >> 96) as usize);
+        &self.buffers[(view >> 64) as u32 as usize][from..from + length]
     }
 }
 
-/// The bytes of a row in a column of texts.
-pub(crate) fn text(texts: &ArrayRef, row: usize) -> &[u8] {
-    match texts.data_type() {
-        DataType::Utf8View => texts.as_string_view().value(row).as_bytes(),
-        _ => texts.as_binary_view().value(row),
+/// Texts in columns as long as the rows.
+impl TextsOf for Vec<Long<'_>> {
+    #[inline(always)]
+    fn text(&self, column: usize, row: usize) -> &[u8] {
+        self[column].bytes(row)
     }
 }
 

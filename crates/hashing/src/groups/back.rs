@@ -12,7 +12,7 @@ use datafusion::common::Result;
 
 use crate::groups::plan::Aggregation;
 use crate::groups::table::{Chunk, Table};
-use crate::keys::{Rows, TextsOf, text};
+use crate::keys::{Long, Rows, TextsOf};
 
 /// Bounds of a [`Back`].
 #[derive(Clone, Copy, Debug)]
@@ -92,7 +92,8 @@ impl<const N: usize> Back<N> {
             self.keep(Chunk { rows, texts, states });
             return Ok(());
         }
-        self.whole.merge(&rows, &texts, &self.aggregation.by_aggregate(&states))?;
+        let long: Vec<Long<'_>> = texts.iter().map(Long::of).collect();
+        self.whole.merge(&rows, &long, &self.aggregation.by_aggregate(&states))?;
         self.rows = rows;
         match self.whole.len() > self.bounds.groups {
             true => self.split(),
@@ -181,7 +182,8 @@ impl<const N: usize> Back<N> {
             own.keys.extend(rows.iter().map(|&(chunk, row)| chunks[chunk].rows.keys[row]));
             own.hashes.clear();
             own.hashes.extend(rows.iter().map(|&(chunk, row)| chunks[chunk].rows.hashes[row]));
-            let texts = Scattered { chunks, rows };
+            let texts = chunks.iter().map(|chunk| chunk.texts.iter().map(Long::of).collect());
+            let texts = Scattered { texts: texts.collect(), rows };
             let states = gathered(chunks, rows)?;
             let table = &mut self.parts[part];
             table.merge(own, &texts, &self.aggregation.by_aggregate(&states))?;
@@ -213,15 +215,16 @@ impl<const N: usize> Back<N> {
 }
 
 /// The texts of rows that lie in several chunks.
-struct Scattered<'c, const N: usize> {
-    chunks: &'c [Chunk<N>],
+struct Scattered<'c> {
+    /// By chunk and column.
+    texts: Vec<Vec<Long<'c>>>,
     rows: &'c [(usize, usize)],
 }
 
-impl<const N: usize> TextsOf for Scattered<'_, N> {
+impl TextsOf for Scattered<'_> {
     fn text(&self, column: usize, row: usize) -> &[u8] {
         let (chunk, row) = self.rows[row];
-        text(&self.chunks[chunk].texts[column], row)
+        self.texts[chunk][column].bytes(row)
     }
 }
 

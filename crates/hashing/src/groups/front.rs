@@ -92,7 +92,7 @@ impl<const N: usize> Front<N> {
             return Ok(Given::Rows(keys));
         }
         self.rows.set(&self.aggregation.layout, &keys, self.aggregation.hasher());
-        self.table.update(&self.rows, &self.aggregation.texts(&keys), &given)?;
+        self.table.update(&self.rows, &self.aggregation.long_texts(&keys), &given)?;
         self.taken += batch.num_rows();
         if self.table.len() < self.groups_max || !self.is_full() {
             return Ok(Given::Nothing);

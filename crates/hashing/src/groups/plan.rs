@@ -15,7 +15,7 @@ use datafusion::physical_plan::{ExecutionPlan, InputOrderMode};
 
 use crate::groups::table::{Given, Table, accumulators};
 use crate::hash::Hasher;
-use crate::keys::Keys;
+use crate::keys::{Keys, Long};
 use crate::layout::{Layout, Nulls, WORDS_MAX};
 
 /// What an operator does of an aggregation.
@@ -114,6 +114,11 @@ impl Aggregation {
     /// Of the columns of keys, those that are texts.
     pub(crate) fn texts(&self, keys: &[ArrayRef]) -> Vec<ArrayRef> {
         self.layout.texts().map(|(column, _)| Arc::clone(&keys[column])).collect()
+    }
+
+    /// The same, of which long ones are looked at.
+    pub(crate) fn long_texts<'a>(&self, keys: &'a [ArrayRef]) -> Vec<Long<'a>> {
+        self.layout.texts().map(|(column, _)| Long::of(&keys[column])).collect()
     }
 
     /// What each aggregate is given of rows.

@@ -50,7 +50,7 @@ pub(crate) struct Chunk<const N: usize> {
 }
 
 /// Groups that are given out in one step.
-const GROUPS_STEP: usize = 1 << 15;
+const GROUPS_STEP: usize = 1 << 18;
 
 pub(crate) struct Table<const N: usize> {
     keys: Keys<N>,

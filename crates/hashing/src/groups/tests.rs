@@ -212,7 +212,7 @@ fn groups_are_those_of_the_slow_twin() {
 #[test]
 fn long_texts_of_one_hash_are_told_apart() {
     use crate::hash::Hasher;
-    use crate::keys::{Keys, Rows};
+    use crate::keys::{Keys, Long, Rows};
     use crate::layout::{Layout, Nulls};
 
     let schema = Schema::new(vec![Field::new("t", DataType::Utf8View, true)]);
@@ -229,7 +229,7 @@ fn long_texts_of_one_hash_are_told_apart() {
     rows.keys.iter_mut().for_each(|key| key[1] = 7);
     rows.hashes.fill(9);
     let mut groups = Vec::new();
-    keys.find(&rows, &vec![texts], &mut groups);
+    keys.find(&rows, &vec![Long::of(&texts)], &mut groups);
     assert_eq!(groups, [0, 1, 0]);
 }
 

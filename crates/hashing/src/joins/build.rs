@@ -16,7 +16,7 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use halcyon_task::proceed;
 
 use crate::joins::plan::Join;
-use crate::keys::{Rows, is_long, text};
+use crate::keys::{Long, Rows, is_long};
 
 /// Rows of a block, as a power of two.
 pub(crate) const BLOCK_BITS: u32 = 16;
@@ -277,7 +277,9 @@ impl<const N: usize> Build<N> {
         let block = &self.blocks[own >> BLOCK_BITS];
         let mut pairs = self.join.layout.texts().zip(&self.join.texts).zip(texts);
         pairs.all(|(((_, word), &place), texts)| {
-            !is_long(key[word]) || text(block.column(place), own & (BLOCK - 1)) == text(texts, row)
+            !is_long(key[word])
+                || Long::of(block.column(place)).bytes(own & (BLOCK - 1))
+                    == Long::of(texts).bytes(row)
         })
     }
 

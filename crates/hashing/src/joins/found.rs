@@ -197,8 +197,7 @@ impl Findings {
     async fn tell(&self, tables: Vec<Arc<dyn Table>>) -> Result<()> {
         let keys = &self.join.probe_keys;
         let rows: usize = tables.iter().map(|table| table.len()).sum();
-        let empty = tables.iter().all(|table| table.ranges().is_empty() || table.len() == 0);
-        if rows == 0 || empty {
+        if rows == 0 {
             return self.source.update(lit(false));
         }
         if rows > ROWS_MOST {
