@@ -50,9 +50,7 @@ use futures::{FutureExt, StreamExt};
 use halcyon_aggregates::{watched, with_widened_integers};
 use halcyon_base::clock;
 use halcyon_base::memory::Work;
-use halcyon_operators::{
-    findings_reach_scans, hash_aggregates, hash_joins, on_workers, paced, shared_parts,
-};
+use halcyon_operators::{findings_reach_scans, hash_joins, on_workers, paced, shared_parts};
 use halcyon_store::Partition;
 use halcyon_task::{Annotation, ClassId, Locality, Priority, RunningGroup};
 use halcyon_txn::{CancelToken, Mode};
@@ -301,7 +299,7 @@ impl AnalyticalPlan {
             let plan = block_on(planner.create_physical_plan(&checked, &state))?;
             let plan = match self.is_plain {
                 true => plan,
-                false => hash_joins(hash_aggregates(plan)?)?,
+                false => hash_joins(plan)?,
             };
             let plan = paced(plan)?;
             if self.waits { Ok(plan) } else { on_workers(plan) }

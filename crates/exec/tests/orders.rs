@@ -304,39 +304,3 @@ fn places_read_the_same_rows() {
         }
     }
 }
-
-/// Many groups, of keys of several types: tables are emptied, and split into parts.
-#[test]
-fn many_groups_are_those_of_the_slow_twin() {
-    use SqlType::*;
-    let mut world = World::new();
-    let columns = [("id", Integer), ("a", BigInt), ("t", Text), ("n", BigInt)];
-    let mut rng = Rng::new(8);
-    let values: Vec<[String; 4]> = (0..150_000)
-        .map(|row: u64| {
-            let null = rng.chance(1, 20);
-            let a = if null { String::new() } else { rng.below(60_000).to_string() };
-            let t = format!("a text of some length {}", rng.below(40_000));
-            [(row / 3).to_string(), a, t, rng.below(500).to_string()]
-        })
-        .collect();
-    let rows: Vec<Vec<&str>> =
-        values.iter().map(|row| row.iter().map(String::as_str).collect()).collect();
-    let rows: Vec<&[&str]> = rows.iter().map(Vec::as_slice).collect();
-    world.table("facts", &columns, &rows);
-    for keys in ["id", "a", "t", "a, n", "t, a", "id, t, n"] {
-        let text = format!(
-            "SELECT count(*), sum(c), sum(s), min(least), max(x) FROM (SELECT {keys}, count(*) AS c, sum(n) AS s, \
-             min(t) AS least, avg(n) AS x FROM facts GROUP BY {keys}) q"
-        );
-        for threads in [1, 2, 3] {
-            world.session.threads = threads;
-            let (plain, _) = world.plan(&text).expect("planned");
-            let (quick, _) = world.plan(&text).expect("planned");
-            let expected = world.run(&plain.plain(), &[]).expect("run");
-            assert_eq!(world.run(&quick, &[]).expect("run"), expected, "{text}");
-            let shown = quick.explain().expect("kept");
-            assert!(shown.contains("HashAggregateExec"), "{shown}");
-        }
-    }
-}

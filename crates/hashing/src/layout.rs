@@ -1,4 +1,4 @@
-//! How the values that rows are grouped by lie in words of 64 bits, so that keys are hashed and compared as
+//! How the values that rows are joined by lie in words of 64 bits, so that keys are hashed and compared as
 //! words whatever their types.
 //!
 //! | type | bits |
@@ -9,7 +9,7 @@
 //! | texts and bytes | 128: the length, then the bytes of a short one, or the first four and a hash of a long one |
 //!
 //! A column that may be NULL has a bit more, but texts, whose NULL is a length that no text has. Two keys with
-//! equal words are equal unless they have long texts, which [`crate::keys`] compares.
+//! equal words are equal unless they have long texts, whose bytes are compared then.
 
 use std::sync::Arc;
 

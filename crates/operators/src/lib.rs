@@ -13,7 +13,6 @@ mod placement;
 mod shared;
 
 pub use findings::findings_reach_scans;
-pub use halcyon_hashing::groups::hash_aggregates;
 pub use halcyon_hashing::joins::hash_joins;
 pub use pacing::paced;
 pub use placement::on_workers;

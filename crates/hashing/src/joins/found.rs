@@ -133,7 +133,7 @@ pub(crate) enum Filter {
 fn bloom(hash: u64, words: usize) -> (usize, u64) {
     let bit = |at: u32| 1 << (hash >> (at * 6) & 63);
     let bits = bit(0) | bit(1) | bit(2) | bit(3) | bit(4) | bit(5);
-    // The tables of groups and joins take the lowest bits, tags the uppermost.
+    // The table takes the lowest bits, tags the uppermost.
     ((hash >> 28) as usize & (words - 1), bits)
 }
 
