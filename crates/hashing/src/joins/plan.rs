@@ -71,8 +71,8 @@ impl Join {
             if ty != other {
                 return Ok(None);
             }
-            let nullable = of_left.nullable(&left)? || of_right.nullable(&right)?;
-            fields.push(Field::new("key", ty, nullable));
+            // Rows with NULL find nothing, or have a bit that says so.
+            fields.push(Field::new("key", ty, true));
         }
         let nulls = if drops_nulls { Nulls::LeftOut } else { Nulls::Equal };
         let layout = Layout::of(&Schema::new(fields), nulls);
