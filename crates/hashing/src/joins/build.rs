@@ -5,13 +5,14 @@
 //! has set one, so that most keys that are not there are known by the slot alone (Leis et al., *Morsel-Driven
 //! Parallelism*, SIGMOD 2014, §4.2).
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::buffer::NullBuffer;
 use arrow::compute::BatchCoalescer;
-use datafusion::common::Result;
+use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::MemoryReservation;
 use halcyon_task::proceed;
 
@@ -63,6 +64,10 @@ impl<const N: usize> Builder<N> {
             let first = self.keys.len() as u32;
             let dead = (0..nulls.len()).filter(|&row| nulls.is_null(row));
             self.dead.extend(dead.map(|row| first + row as u32));
+        }
+        if self.keys.len() + self.rows.keys.len() >= u32::MAX as usize {
+            let message = "a join's table has room for four thousand million rows".to_owned();
+            return Err(DataFusionError::ResourcesExhausted(message));
         }
         self.keys.extend_from_slice(&self.rows.keys);
         self.blocks.push_batch(kept)?;
@@ -131,14 +136,15 @@ fn tag(hash: u64) -> u64 {
     1 << (32 + (hash >> 60))
 }
 
-/// The keys of rows that are not dead.
+/// The keys of rows that are not dead. `first`: the number of the first row; `dead`: those from it on.
 fn living<'k, const N: usize>(
     keys: &'k [[u64; N]],
+    first: usize,
     dead: &'k [u32],
 ) -> impl Iterator<Item = &'k [u64; N]> {
     let mut dead = dead.iter().peekable();
     keys.iter().enumerate().filter_map(move |(row, key)| {
-        match dead.next_if(|&&dead| dead == row as u32) {
+        match dead.next_if(|&&dead| dead as usize == first + row) {
             Some(_) => None,
             None => Some(key),
         }
@@ -160,7 +166,7 @@ impl Direct {
         if !join.layout.is_integer() {
             return None;
         }
-        let integers = || living(keys, dead).map(|key| join.layout.integer(key));
+        let integers = || living(keys, 0, dead).map(|key| join.layout.integer(key));
         let (least, greatest) = (integers().min()?, integers().max()?);
         let places = greatest.abs_diff(least).checked_add(1)?;
         let most = (keys.len() as u64).saturating_mul(Self::PLACES_PER_ROW).max(1 << 12);
@@ -223,7 +229,13 @@ impl<const N: usize> Build<N> {
 
     /// Keys that can be found.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &[u64; N]> {
-        living(&self.keys, &self.dead)
+        self.keys_of(0..self.rows())
+    }
+
+    /// Keys of some rows that can be found.
+    pub(crate) fn keys_of(&self, rows: Range<usize>) -> impl Iterator<Item = &[u64; N]> {
+        let before = self.dead.partition_point(|&dead| (dead as usize) < rows.start);
+        living(&self.keys[rows.clone()], rows.start, &self.dead[before..])
     }
 
     /// The numbers of the first rows, from 1, whose keys may be those of rows that look up; 0: there is none.

@@ -148,7 +148,7 @@ impl JoinExec {
         let work = Work::<N> {
             building: Some(building),
             state: State::Ended,
-            right: self.node.right().execute(partition, Arc::clone(context))?,
+            right: Some(self.node.right().execute(partition, Arc::clone(context))?),
             join: Arc::clone(&self.join),
             ready: VecDeque::new(),
             rows_max: context.session_config().batch_size(),
@@ -320,7 +320,8 @@ struct Work<const N: usize> {
     /// `None` once the table is there.
     building: Option<Building<N>>,
     state: State<N>,
-    right: SendableRecordBatchStream,
+    /// `None` once nothing more is wanted of it: what it holds is given up, and nobody waits for it.
+    right: Option<SendableRecordBatchStream>,
     join: Arc<Join>,
     ready: VecDeque<RecordBatch>,
     rows_max: usize,
@@ -344,6 +345,9 @@ impl<const N: usize> Work<N> {
                 let built = building.clone().await.map_err(DataFusionError::Shared)?;
                 self.building = None;
                 let is_over = built.rows() == 0 && self.join.needs_build_rows();
+                if is_over {
+                    self.right = None;
+                }
                 self.state =
                     if is_over { State::Ended } else { State::Probing(Probe::new(&built)) };
             }
@@ -356,7 +360,11 @@ impl<const N: usize> Work<N> {
                         continue;
                     }
                     drop(timer);
-                    match self.right.next().await {
+                    let next = match &mut self.right {
+                        Some(right) => right.next().await,
+                        None => None,
+                    };
+                    match next {
                         Some(batch) => {
                             let batch = batch?;
                             self.probe_rows.add(batch.num_rows());
@@ -364,6 +372,7 @@ impl<const N: usize> Work<N> {
                             probe.set(batch)?;
                         }
                         None => {
+                            self.right = None;
                             let build = Arc::clone(probe.build());
                             let gives = self.join.gives_build_rows();
                             self.state = match gives && build.end_prober() {

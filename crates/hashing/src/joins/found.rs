@@ -34,7 +34,7 @@ const ROWS_MOST: usize = 1 << 23;
 /// Bits of a bitmap for a row of the table, and bits that it may have in any case.
 const BITS_PER_ROW: u64 = 64;
 const BITS_ALWAYS: u64 = 1 << 20;
-/// Keys that are taken in one step.
+/// Rows whose keys are taken in one step.
 const KEYS_STEP: usize = 1 << 15;
 
 /// Tables of one join, of all its outputs, and who waits until all are there.
@@ -63,7 +63,7 @@ pub(crate) trait Table: Send + Sync + fmt::Debug {
     fn ranges(&self) -> Vec<Option<(ScalarValue, ScalarValue)>>;
     /// The least and the greatest integer, if keys are integers.
     fn integers(&self) -> Option<(i64, i64)>;
-    /// Puts the keys from number `from` on into a filter. Returns the number behind them; `None` once all are.
+    /// Puts the keys of the rows from `from` on into a filter. Returns the row behind them; `None` once all are.
     fn put(&self, from: usize, into: &mut Filter) -> Option<usize>;
 }
 
@@ -102,9 +102,8 @@ impl<const N: usize> Table for Build<N> {
     }
 
     fn put(&self, from: usize, into: &mut Filter) -> Option<usize> {
-        let mut keys = self.keys().skip(from).peekable();
-        keys.peek()?;
-        for key in keys.take(KEYS_STEP) {
+        let end = (from + KEYS_STEP).min(self.rows());
+        for key in self.keys_of(from..end) {
             match into {
                 Filter::Bits { least, bits } => {
                     let place = self.join.layout.integer(key).abs_diff(*least);
@@ -116,7 +115,7 @@ impl<const N: usize> Table for Build<N> {
                 }
             }
         }
-        Some(from + KEYS_STEP)
+        (end < self.rows()).then_some(end)
     }
 }
 
