@@ -26,6 +26,8 @@ use halcyon_sql::diagnose::external;
 use halcyon_sql::error::{SqlError, SqlState};
 use halcyon_sql::types::{OID_ALIAS_KEY, PG_TYPE_KEY};
 
+use crate::sliding::sliding;
+
 /// The most centroids of a digest.
 const CENTROIDS_MAX: i128 = 100_000;
 
@@ -205,6 +207,9 @@ impl AggregateUDFImpl for Corrected {
         args: AccumulatorArgs<'_>,
     ) -> Result<Box<dyn Accumulator>> {
         self.check(&args)?;
+        if self.correction == Correction::Watched {
+            return Ok(self.looking(sliding(&self.inner, args)?));
+        }
         Ok(self.looking(self.inner.create_sliding_accumulator(args)?))
     }
 

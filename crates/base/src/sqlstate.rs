@@ -99,6 +99,7 @@ states! {
     INVALID_PARAMETER_VALUE = b"22023", "A parameter or setting has a value that it cannot have.";
     INVALID_ESCAPE_SEQUENCE = b"22025", "A pattern ends in an escape character.";
     SUBSTRING_ERROR = b"22011", "A substring of negative length.";
+    UNTRANSLATABLE_CHARACTER = b"22P05", "A character that an encoding lacks.";
     INVALID_TEXT_REPRESENTATION = b"22P02", "Text that is no value of the type.";
     INVALID_BINARY_REPRESENTATION = b"22P03", "Bytes that are no value of the type.";
     BAD_COPY_FILE_FORMAT = b"22P04", "A line of COPY data is malformed.";

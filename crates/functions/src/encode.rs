@@ -40,7 +40,66 @@ pub(super) const ROWS: &[Row] = &[
             Ok(ScalarValue::BinaryView(Some(bytes)))
         },
     ),
+    Row::new(
+        "convert_to",
+        "The text's bytes in an encoding: `UTF8`, `SQL_ASCII`, `LATIN1`.",
+        &[Kind::Text, Kind::Text],
+        Gives::Bytes,
+        |args| Ok(ScalarValue::BinaryView(Some(converted(args.text(0), encoding(args.text(1))?)?))),
+    ),
+    Row::new(
+        "convert_from",
+        "The text that bytes are in an encoding: `UTF8`, `SQL_ASCII`, `LATIN1`.",
+        &[Kind::Bytes, Kind::Text],
+        Gives::Text,
+        |args| {
+            let ScalarValue::BinaryView(Some(bytes)) = &args.values[0] else {
+                return Ok(ScalarValue::Null);
+            };
+            Ok(text(match encoding(args.text(1))? {
+                Encoding::Utf8 => String::from_utf8(bytes.clone()).map_err(|wrong| {
+                    let at = wrong.utf8_error().valid_up_to();
+                    let message =
+                        format!("invalid byte sequence for encoding \"UTF8\": 0x{:02x}", bytes[at]);
+                    error(SqlState::CHARACTER_NOT_IN_REPERTOIRE, message)
+                })?,
+                Encoding::Latin1 => bytes.iter().map(|byte| char::from(*byte)).collect(),
+            }))
+        },
+    ),
 ];
+
+#[derive(Clone, Copy, PartialEq)]
+enum Encoding {
+    Utf8,
+    Latin1,
+}
+
+/// An encoding by one of its names. Errors: 22023.
+fn encoding(name: &str) -> Result<Encoding> {
+    let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
+    match plain.to_lowercase().as_str() {
+        "utf8" | "unicode" | "sqlascii" => Ok(Encoding::Utf8),
+        "latin1" | "iso88591" => Ok(Encoding::Latin1),
+        _ => Err(invalid(format!("invalid destination encoding name \"{name}\""))),
+    }
+}
+
+fn converted(text: &str, to: Encoding) -> Result<Vec<u8>> {
+    if to == Encoding::Utf8 {
+        return Ok(text.as_bytes().to_vec());
+    }
+    let byte = |c: char| {
+        u8::try_from(u32::from(c)).map_err(|_| {
+            let message = format!(
+                "character with byte sequence {:#04x} in encoding \"UTF8\" has no equivalent in encoding \"LATIN1\"",
+                u32::from(c)
+            );
+            error(SqlState::UNTRANSLATABLE_CHARACTER, message)
+        })
+    };
+    text.chars().map(byte).collect()
+}
 
 fn invalid(message: impl Into<String>) -> SqlError {
     error(SqlState::INVALID_PARAMETER_VALUE, message)

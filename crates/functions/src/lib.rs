@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+mod array_compared;
 mod array_fill;
 mod array_parts;
 mod array_positions;
@@ -428,6 +429,7 @@ static TABLES: &[&[Row]] = &[
     regexp_split::ROWS,
     regexp_count::ROWS,
     regexp_substr::ROWS,
+    array_compared::ROWS,
     array_parts::ROWS,
     array_positions::ROWS,
     array_fill::ROWS,

@@ -3,14 +3,16 @@
 //!
 //! Two arrays of 300,000 elements are 90 billion comparisons, which nobody can end: the function works within one
 //! step of a worker, and two such statements leave no worker for anybody else.
+//! An element that is NULL equals none, as in SQL; for DataFusion's functions it equals another NULL.
 //! Invariant, checked by `large_and_small_arguments_have_the_same_answers`: the answers are DataFusion's.
 //! Cost: O(sum of the sizes); looks between elements whether the statement is to end.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int32Array};
-use arrow::compute::cast;
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int32Array, ListArray};
+use arrow::buffer::OffsetBuffer;
+use arrow::compute::{cast, filter, is_not_null};
 use arrow::datatypes::{DataType, FieldRef};
 use arrow::row::{RowConverter, Rows, SortField};
 use datafusion::common::{Result, ScalarValue};
@@ -100,7 +102,24 @@ impl ScalarUDFImpl for Product {
         self.inner.inner().coerce_types(types)
     }
 
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+    fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let is_list = |arg: &ColumnarValue| matches!(arg.data_type(), DataType::List(_));
+        if args.args.len() == 2 && args.args.iter().all(is_list) {
+            let wanted = args.args[1].to_array(1)?;
+            if let Some(known) = without_nulls(wanted.as_list::<i32>())? {
+                let is_scalar = matches!(args.args[1], ColumnarValue::Scalar(_));
+                let known: ArrayRef = Arc::new(known);
+                args.args[1] = match is_scalar {
+                    true => ColumnarValue::Scalar(ScalarValue::try_from_array(&known, 0)?),
+                    false => ColumnarValue::Array(known),
+                };
+                let found = self.invoke_with_args(args)?;
+                return match self.name() {
+                    "array_has_all" => false_where_null(found, wanted.as_list::<i32>()),
+                    _ => Ok(found),
+                };
+            }
+        }
         let [left, right] = args.args.as_slice() else { return self.inner.invoke_with_args(args) };
         let is_scalar = |arg: &ColumnarValue| matches!(arg, ColumnarValue::Scalar(_));
         let are_scalars = is_scalar(left) && is_scalar(right);
@@ -122,6 +141,49 @@ impl ScalarUDFImpl for Product {
             Some(found) => Ok(ColumnarValue::Array(found)),
             None => self.inner.invoke_with_args(args),
         }
+    }
+}
+
+/// The lists without their elements that are NULL, which equal nothing; `None` if there are none.
+fn without_nulls(lists: &ListArray) -> Result<Option<ListArray>> {
+    if lists.values().logical_null_count() == 0 {
+        return Ok(None);
+    }
+    let DataType::List(item) = lists.data_type() else { return Ok(None) };
+    let kept = is_not_null(lists.values())?;
+    let length = |row: usize| {
+        let (from, until) = (lists.value_offsets()[row], lists.value_offsets()[row + 1]);
+        kept.slice(from as usize, (until - from) as usize).true_count()
+    };
+    let offsets = OffsetBuffer::from_lengths((0..lists.len()).map(length));
+    // Values before the first list and behind the last belong to none.
+    let (from, until) = (lists.value_offsets()[0], lists.value_offsets()[lists.len()]);
+    let span = (until - from) as usize;
+    let values = lists.values().slice(from as usize, span);
+    let values = filter(&values, &kept.slice(from as usize, span))?;
+    let lists = ListArray::try_new(Arc::clone(item), offsets, values, lists.nulls().cloned())?;
+    Ok(Some(lists))
+}
+
+/// Answers, false in rows whose list has an element that is NULL.
+fn false_where_null(found: ColumnarValue, lists: &ListArray) -> Result<ColumnarValue> {
+    let rows = match &found {
+        ColumnarValue::Array(found) => found.len(),
+        ColumnarValue::Scalar(_) => 1,
+    };
+    let has_null = |row: usize| {
+        let row = if lists.len() == 1 { 0 } else { row };
+        lists.is_valid(row) && lists.value(row).logical_null_count() > 0
+    };
+    let answers = found.to_array(rows)?;
+    let settled: BooleanArray = (answers.as_boolean().iter().enumerate())
+        .map(|(row, answer)| answer.map(|answer| answer && !has_null(row)))
+        .collect();
+    match found {
+        ColumnarValue::Scalar(_) => {
+            ScalarValue::try_from_array(&settled, 0).map(ColumnarValue::Scalar)
+        }
+        ColumnarValue::Array(_) => Ok(ColumnarValue::Array(Arc::new(settled))),
     }
 }
 
@@ -211,7 +273,7 @@ fn by_elements(
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::{ListArray, StringViewArray};
+    use arrow::array::StringViewArray;
     use arrow::datatypes::Int64Type;
     use datafusion::functions::unicode::strpos;
     use datafusion::functions_nested::array_has::{array_has_all_udf, array_has_any_udf};

@@ -32,7 +32,7 @@ use datafusion::logical_expr::{
 };
 use halcyon_value::ValueError;
 use halcyon_value::decimal::{self, Quotient};
-use halcyon_value::float::overflowed;
+use halcyon_value::float::{self, overflowed};
 
 use halcyon_sql::diagnose::{division_by_zero, external, out_of_range};
 
@@ -110,7 +110,8 @@ pub fn check(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         }
         Expr::Negative(inner) => {
             let ty = type_of(&inner, schema)?;
-            if !ty.is_signed_integer() || matches!(inner.as_ref(), Expr::Literal(..)) {
+            let is_checked = ty.is_signed_integer() || ty.is_floating();
+            if !is_checked || matches!(inner.as_ref(), Expr::Literal(..)) {
                 return Ok(Transformed::no(Expr::Negative(inner)));
             }
             (Checked::new(vec![CheckedOp::Negate], ty), vec![*inner])
@@ -137,7 +138,12 @@ fn operands_of(call: Expr) -> Vec<Expr> {
 }
 
 fn needs_check(op: CheckedOp, left: &DataType, right: &DataType, result: &DataType) -> bool {
+    use DataType::{Interval, Timestamp};
     match (left, right) {
+        // DataFusion looks for the bounds of such sums when it looks for orders, and fails.
+        (Timestamp(..) | Interval(_), Interval(_)) => {
+            matches!(op, CheckedOp::Add | CheckedOp::Subtract)
+        }
         (left, right) if left != right && !left.is_decimal() => false,
         (left, _) if op == CheckedOp::Xor => left.is_signed_integer(),
         (DataType::Float32 | DataType::Float64, _) => true,
@@ -226,7 +232,7 @@ impl ScalarUDFImpl for Checked {
         let all_scalars = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
         let mut result = args.args[0].clone();
         if self.ops == [CheckedOp::Negate] {
-            result = ColumnarValue::Array(numeric::neg(datum(&result)?.get().0)?);
+            result = ColumnarValue::Array(of_one_nan(numeric::neg(datum(&result)?.get().0)?));
         }
         for (op, right) in self.ops.iter().zip(&args.args[1..]) {
             let calculated =
@@ -326,7 +332,7 @@ impl Checked {
         if self.went_too_far(&result, left, right) {
             return Err(external(self.overflow()));
         }
-        Ok(result)
+        Ok(of_one_nan(result))
     }
 
     fn overflow(&self) -> halcyon_sql::error::SqlError {
@@ -337,6 +343,8 @@ impl Checked {
             DataType::Float32 | DataType::Float64 => {
                 return ValueError::FloatOverflow.into();
             }
+            DataType::Interval(_) => "interval",
+            DataType::Timestamp(..) => return ValueError::MomentOutOfRange("timestamp").into(),
             _ => "numeric",
         })
     }
@@ -358,6 +366,28 @@ impl Checked {
             }
             _ => false,
         }
+    }
+}
+
+/// Floats among which NaN has no sign: `∞ - ∞` is the negative one, which kernels sort and group as another value.
+fn of_one_nan(result: ArrayRef) -> ArrayRef {
+    match result.data_type() {
+        DataType::Float64 => {
+            let floats = result.as_primitive::<Float64Type>();
+            if !any(floats, f64::is_nan) {
+                return result;
+            }
+            Arc::new(floats.unary::<_, Float64Type>(float::canonical))
+        }
+        DataType::Float32 => {
+            let floats = result.as_primitive::<Float32Type>();
+            if !any(floats, f32::is_nan) {
+                return result;
+            }
+            let canonical = |value: f32| if value.is_nan() { f32::NAN } else { value };
+            Arc::new(floats.unary::<_, Float32Type>(canonical))
+        }
+        _ => result,
     }
 }
 

@@ -53,6 +53,7 @@ use halcyon_names::function_tables;
 use halcyon_names::merged_columns::{self, Tables};
 use halcyon_names::outer_names;
 use halcyon_names::short_aliases;
+use halcyon_names::told_casts;
 use halcyon_names::told_types::told_types;
 use halcyon_scan::provider::{HalcyonTable, RowIds, ViewSource, is_target};
 use halcyon_sql::diagnose::{external, nearest, sql_error};
@@ -497,6 +498,7 @@ impl Context<'_> {
         queries::settle(query, &|name| self.has_system_columns(name))?;
         dialect::rewrite_query(query)?;
         outer_names::settle(query);
+        told_casts::settle(query);
         Ok(relations)
     }
 
@@ -523,7 +525,7 @@ impl Context<'_> {
         let planned =
             SqlToRel::new(self).sql_statement_to_plan_with_context(statement, &mut context);
         // A function that is not looked up any more because the statement is to end is none that does not exist.
-        planned.or_else(|error| go_on().and(Err(error)))
+        planned.or_else(|error| go_on().and(Err(error))).and_then(told_casts::taken_out)
     }
 
     fn view(&self, view: &View) -> Result<Arc<dyn TableSource>> {

@@ -8,7 +8,9 @@
 
 use std::sync::{Arc, LazyLock};
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int32Array};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int32Array, TimestampMicrosecondArray,
+};
 use arrow::compute::{cast, nullif};
 use arrow::datatypes::{DataType, Field, FieldRef, Float64Type, Int32Type, TimeUnit};
 use datafusion::common::config::ConfigOptions;
@@ -23,6 +25,7 @@ use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::type_coercion::functions::fields_with_udf;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    TypeSignature,
 };
 use halcyon_value::float;
 
@@ -32,6 +35,7 @@ use crate::{sizes, table_functions};
 use halcyon_sql::diagnose::external;
 use halcyon_sql::enums::is_day_or_moment;
 use halcyon_sql::error::{SqlError, SqlState};
+use halcyon_sql::types::SqlType;
 
 /// The functions of `all` that are corrected, to be registered over the others.
 pub(crate) fn corrected(all: &[Arc<ScalarUDF>]) -> Vec<Arc<ScalarUDF>> {
@@ -41,6 +45,10 @@ pub(crate) fn corrected(all: &[Arc<ScalarUDF>]) -> Vec<Arc<ScalarUDF>> {
             "round" => Correction::HalvesToEven,
             "date_part" => return Some(date_part()),
             "date_trunc" => Correction::FarMoments,
+            "substr" => return Some(substr()),
+            name if table_functions::WITH_TWINS.contains(&name) => Correction::Promised,
+            "to_timestamp" => Correction::RoundedSeconds,
+            "concat" | "concat_ws" => Correction::Written,
             // They promise nanoseconds or a zone and give what their arguments have, or the other way round.
             name if name.starts_with("to_timestamp") => Correction::Promised,
             "from_unixtime" => Correction::Seconds,
@@ -103,6 +111,14 @@ pub(crate) fn strpos() -> Arc<ScalarUDF> {
     Arc::clone(&STRPOS)
 }
 
+/// `substr` for SUBSTRING, which the planner does not look up by name.
+pub(crate) fn substr() -> Arc<ScalarUDF> {
+    static SUBSTR: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
+        Corrected::function(&datafusion::functions::unicode::substr(), Correction::Promised)
+    });
+    Arc::clone(&SUBSTR)
+}
+
 /// `struct` for `(a, b)` and `ROW(a, b)`.
 pub(crate) fn row() -> Arc<ScalarUDF> {
     static ROW: LazyLock<Arc<ScalarUDF>> =
@@ -126,6 +142,10 @@ enum Correction {
     BoundedType,
     /// Nothing but what holds of all: values are of the type that was promised.
     Promised,
+    /// Arguments of any type, which become texts before the function is called.
+    Written,
+    /// Seconds with fractions are rounded to microseconds.
+    RoundedSeconds,
     /// Seconds that are moments of no other precision are refused.
     Seconds,
     /// The year before 1 is -1.
@@ -204,8 +224,29 @@ struct Corrected {
 impl Corrected {
     fn function(inner: &Arc<ScalarUDF>, correction: Correction) -> Arc<ScalarUDF> {
         let (inner, volatility) = (Arc::clone(inner), inner.signature().volatility);
-        let signature = correction.fit().map(|_| Signature::user_defined(volatility));
+        let is_open = correction.fit().is_some()
+            || matches!(correction, Correction::RoundedSeconds | Correction::Written)
+            || table_functions::WITH_TWINS.contains(&inner.name())
+                && !matches!(inner.signature().type_signature, TypeSignature::UserDefined);
+        let signature = is_open.then(|| Signature::user_defined(volatility));
         Arc::new(ScalarUDF::new_from_impl(Corrected { inner, correction, signature }))
+    }
+
+    /// Whether some argument is not a text yet.
+    fn writes(&self, types: &[DataType]) -> bool {
+        matches!(self.correction, Correction::Written)
+            && types.iter().any(|ty| !is_text(ty) && !ty.is_null())
+    }
+
+    /// Whether the arguments are seconds, of any type of numbers, that become moments.
+    fn counts_seconds(&self, types: &[DataType]) -> bool {
+        matches!(self.correction, Correction::RoundedSeconds)
+            && matches!(types, [ty] if ty.is_numeric())
+    }
+
+    /// The function that a statement calls by this name for arguments of these types.
+    fn twin(&self, types: &[DataType]) -> Option<ScalarUDF> {
+        table_functions::twin(self.inner.name(), types).map(table_functions::function)
     }
 
     /// The type that constants in quotes take among arguments of these types, if Arrow converts no texts to it.
@@ -337,6 +378,30 @@ fn known(
     }
 }
 
+/// Memberships, false in rows whose array is empty, whatever is looked for.
+fn false_of_empty(found: ColumnarValue, args: &[ColumnarValue]) -> Result<ColumnarValue> {
+    let rows = match &found {
+        ColumnarValue::Array(found) => found.len(),
+        ColumnarValue::Scalar(_) => 1,
+    };
+    let values = found.to_array(rows)?;
+    let Some(answers) = values.as_boolean_opt().filter(|answers| answers.null_count() > 0) else {
+        return Ok(found);
+    };
+    let lists = args[0].to_array(rows)?;
+    let Some(lists) = lists.as_list_opt::<i32>() else { return Ok(found) };
+    let none = |row: usize| lists.is_valid(row) && lists.value_length(row) == 0;
+    let settled: BooleanArray = (answers.iter().enumerate())
+        .map(|(row, answer)| answer.or_else(|| none(row).then_some(false)))
+        .collect();
+    match found {
+        ColumnarValue::Scalar(_) => {
+            ScalarValue::try_from_array(&settled, 0).map(ColumnarValue::Scalar)
+        }
+        ColumnarValue::Array(_) => Ok(ColumnarValue::Array(Arc::new(settled))),
+    }
+}
+
 /// Whether a value that was not found in an array may be its element that is NULL.
 fn may_be_null(found: &ArrayRef, args: &[ArrayRef], row: usize) -> bool {
     let Some(lists) = args.first().and_then(|lists| lists.as_list_opt::<i32>()) else {
@@ -371,6 +436,15 @@ impl ScalarUDFImpl for Corrected {
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        if self.counts_seconds(types) {
+            return Ok(SqlType::TimestampTz.arrow());
+        }
+        if self.writes(types) {
+            return Ok(DataType::Utf8View);
+        }
+        if let Some(twin) = self.twin(types) {
+            return twin.return_type(types);
+        }
         match self.fixed(types.iter()) {
             None => self.bounded(self.inner.return_type(types)?),
             Some(fixed) => {
@@ -381,6 +455,11 @@ impl ScalarUDFImpl for Corrected {
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let types: Vec<DataType> =
+            args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
+        if self.twin(&types).is_some() || self.counts_seconds(&types) || self.writes(&types) {
+            return Ok(Arc::new(Field::new(self.name(), self.return_type(&types)?, true)));
+        }
         let Some(fixed) = self.fixed(args.arg_fields.iter().map(|field| field.data_type())) else {
             let field = self.inner.return_field_from_args(args)?;
             self.bounded(field.data_type().clone())?;
@@ -400,7 +479,17 @@ impl ScalarUDFImpl for Corrected {
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
         let is_open = |ty: &DataType| is_text(ty) || ty.is_null();
+        if let Some(twin) = self.twin(types) {
+            return twin.coerce_types(types);
+        }
+        if self.counts_seconds(types) {
+            return Ok(vec![DataType::Float64]);
+        }
+        if self.writes(types) {
+            return Ok(types.to_vec());
+        }
         match self.correction.fit() {
+            None if self.signature.is_some() => self.converted(types),
             None => self.inner.inner().coerce_types(types),
             Some(Fit::Alike) if types.iter().any(is_open) => {
                 let known: Vec<DataType> =
@@ -425,8 +514,14 @@ impl ScalarUDFImpl for Corrected {
                 if is_fixed(item) && types.iter().any(is_text) {
                     return Ok(types.to_vec());
                 }
-                let fitted = types.iter().map(|ty| if is_text(ty) { item } else { ty });
-                self.converted(&fitted.cloned().collect::<Vec<_>>())
+                // Lengths, which DataFusion counts by integers without sign until they are narrowed.
+                let narrowed = |ty: &DataType| match ty {
+                    DataType::UInt64 if item.is_signed_integer() => item.clone(),
+                    ty => ty.clone(),
+                };
+                let fitted =
+                    types.iter().map(|ty| if is_text(ty) { item.clone() } else { narrowed(ty) });
+                self.converted(&fitted.collect::<Vec<_>>())
             }
         }
     }
@@ -492,6 +587,25 @@ fn out_of_range() -> DataFusionError {
     external(SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "timestamp out of range"))
 }
 
+/// Moments of seconds since 1970. Errors: 22008.
+fn moments_of(seconds: &ColumnarValue) -> Result<ColumnarValue> {
+    let array = seconds.to_array(1)?;
+    let moment = |seconds: f64| {
+        let us = (seconds * 1e6).round_ties_even();
+        // As many as timestamps have.
+        if us.abs() < 9.2e18 { Ok(us as i64) } else { Err(out_of_range()) }
+    };
+    let moments: TimestampMicrosecondArray =
+        array.as_primitive::<Float64Type>().try_unary(moment)?;
+    let moments = cast(&moments, &SqlType::TimestampTz.arrow())?;
+    match seconds {
+        ColumnarValue::Scalar(_) => {
+            ScalarValue::try_from_array(&moments, 0).map(ColumnarValue::Scalar)
+        }
+        ColumnarValue::Array(_) => Ok(ColumnarValue::Array(moments)),
+    }
+}
+
 /// 42804: DataFusion promised values of another type than the function gives for NULLs without one.
 fn undetermined(function: &str) -> DataFusionError {
     let message = format!("could not determine the type of the arguments of {function}");
@@ -503,7 +617,17 @@ impl Corrected {
     fn found(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         match self.correction {
             Correction::Refuse(refusal) => check(refusal, &args.args, args.number_rows)?,
-            Correction::QuotedFit(_) | Correction::BoundedType | Correction::Promised => {}
+            Correction::QuotedFit(_)
+            | Correction::BoundedType
+            | Correction::Promised
+            | Correction::Written => {}
+            Correction::RoundedSeconds => {
+                if let [seconds] = args.args.as_slice()
+                    && seconds.data_type() == DataType::Float64
+                {
+                    return moments_of(seconds);
+                }
+            }
             Correction::Seconds => {
                 let found = self.inner.inner().invoke_with_args(args)?;
                 let microseconds = DataType::Timestamp(TimeUnit::Microsecond, None);
@@ -512,7 +636,11 @@ impl Corrected {
             }
             Correction::KnownUnless(is_unknown, _) => {
                 let given = args.args.clone();
-                return known(self.inner.inner().invoke_with_args(args)?, &given, is_unknown);
+                let found = known(self.inner.inner().invoke_with_args(args)?, &given, is_unknown)?;
+                return match self.inner.name() {
+                    "array_has" => false_of_empty(found, &given),
+                    _ => Ok(found),
+                };
             }
             Correction::FarMoments => {
                 let (far, given) = (args.clone(), self.inner.inner());

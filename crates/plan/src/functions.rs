@@ -34,6 +34,7 @@ pub fn scalar_functions() -> Vec<Arc<ScalarUDF>> {
     functions.extend(halcyon_functions::zoned::all());
     functions.push(Arc::new(crate::zone_function::function()));
     functions.push(crate::ordinals::function());
+    functions.push(halcyon_names::told_casts::function());
     functions
 }
 
@@ -78,8 +79,22 @@ pub fn adjust(func: Arc<ScalarUDF>, args: Vec<Expr>, schema: &DFSchema) -> Resul
         let hint = "No function has this name and these argument types; a cast may help.";
         return Err(external(SqlError::new(SqlState::UNDEFINED_FUNCTION, message).hint(hint)));
     }
+    let mut args = args;
+    // A decimal that is rounded may have one digit more.
+    if let (
+        "ceil" | "floor" | "round",
+        [DataType::Decimal128(precision @ ..=37, scale @ 1..), ..],
+    ) = (func.name(), types.as_slice())
+    {
+        let wider = DataType::Decimal128(precision + 1, *scale);
+        args[0] = Expr::Cast(Cast::new(Box::new(std::mem::take(&mut args[0])), wider));
+    }
     // Decimals rounded to whole numbers have no places.
     let whole = match (func.name(), args.as_slice()) {
+        // Bits are inverted as those of BIGINT.
+        ("bitwise_not", _) if matches!(types[0], DataType::Int16 | DataType::Int32) => {
+            Some(types[0].clone())
+        }
         ("ceil" | "floor" | "trunc" | "round", [arg]) => match arg.get_type(schema)? {
             DataType::Decimal128(precision, scale) if scale > 0 => {
                 let digits = (i16::from(precision) - i16::from(scale) + 1).clamp(1, 38);

@@ -23,9 +23,14 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{
     Aggregate, BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder,
     Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    WindowFrameBound, WindowFrameUnits,
 };
+use halcyon_sql::types::SqlType;
+use halcyon_sql::values::sql_type_of_arrow;
 use halcyon_store::Interval;
 use halcyon_value::calendar::DAY_NS;
+
+use crate::{arithmetic, nested};
 
 /// The number by which an interval is ordered.
 fn key(interval: Expr) -> Expr {
@@ -54,7 +59,9 @@ impl ScalarUDFImpl for Key {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let array = args.args[0].to_array(args.number_rows)?;
+        let is_scalar = matches!(args.args[0], ColumnarValue::Scalar(_));
+        // Of a constant there is one key, also where there are no rows.
+        let array = args.args[0].to_array(if is_scalar { 1 } else { args.number_rows })?;
         let intervals = array.as_primitive::<IntervalMonthDayNanoType>();
         let keys = intervals.iter().map(|value| {
             let value = value?;
@@ -153,7 +160,7 @@ fn interval_of(expr: Expr) -> Expr {
 /// Puts keys where the operators of the analytical executor order, group or match intervals.
 pub fn with_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|node| match crate::interrupts::go_on().map(|()| node)? {
-        LogicalPlan::Sort(mut sort) if has_intervals(sort.input.schema()) => {
+        LogicalPlan::Sort(mut sort) => {
             for by in &mut sort.expr {
                 sorted_by_key(by, sort.input.schema())?;
             }
@@ -196,8 +203,10 @@ fn has_intervals(schema: &DFSchema) -> bool {
 }
 
 fn sorted_by_key(by: &mut Sort, schema: &DFSchema) -> Result<()> {
-    if is_interval(&by.expr, schema)? {
-        by.expr = key(std::mem::take(&mut by.expr));
+    match by.expr.get_type(schema)? {
+        DataType::Interval(_) => by.expr = key(std::mem::take(&mut by.expr)),
+        ty if is_array(&ty) => by.expr = nested::key_of(std::mem::take(&mut by.expr)),
+        _ => {}
     }
     Ok(())
 }
@@ -205,12 +214,66 @@ fn sorted_by_key(by: &mut Sort, schema: &DFSchema) -> Result<()> {
 /// Orders and partitions the rows of a window by keys, since DataFusion's coercion takes no
 /// intervals there.
 pub(crate) fn keyed_window(function: &mut WindowFunction, schema: &DFSchema) -> Result<()> {
-    for expr in &mut function.params.partition_by {
-        if is_interval(expr, schema)? {
-            *expr = key(std::mem::take(expr));
+    let params = &mut function.params;
+    for expr in &mut params.partition_by {
+        if let Some(key) = window_key(expr, schema)? {
+            *expr = key;
         }
     }
-    function.params.order_by.iter_mut().try_for_each(|by| sorted_by_key(by, schema))
+    for by in &mut params.order_by {
+        if let Some(key) = window_key(&by.expr, schema)? {
+            by.expr = key;
+        }
+    }
+    // A frame of rows that are alike has no need to reckon with their values, which not all types allow.
+    let has_no_distance = |ty: &DataType| ty.is_binary() || matches!(ty, DataType::Time64(_));
+    let open = |bound: &WindowFrameBound| match bound {
+        WindowFrameBound::CurrentRow => true,
+        WindowFrameBound::Preceding(by) | WindowFrameBound::Following(by) => by.is_null(),
+    };
+    let frame = &mut params.window_frame;
+    if frame.units == WindowFrameUnits::Range
+        && open(&frame.start_bound)
+        && open(&frame.end_bound)
+        && let Some(by) = params.order_by.first()
+        && has_no_distance(&by.expr.get_type(schema)?)
+    {
+        frame.units = WindowFrameUnits::Groups;
+        for bound in [&mut frame.start_bound, &mut frame.end_bound] {
+            if let WindowFrameBound::Preceding(by) | WindowFrameBound::Following(by) = bound {
+                *by = ScalarValue::UInt64(None);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The key by which windows order and part values, if it is not the value itself: of intervals, of arrays, and of
+/// floats, whose zeros are equal.
+fn window_key(expr: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
+    Ok(match expr.get_type(schema)? {
+        DataType::Interval(_) => Some(key(expr.clone())),
+        ty if is_array(&ty) => Some(nested::key_of(expr.clone())),
+        ty @ (DataType::Float32 | DataType::Float64) if !is_sum(expr) => {
+            let zero = match ty {
+                DataType::Float32 => ScalarValue::Float32(Some(0.0)),
+                _ => ScalarValue::Float64(Some(0.0)),
+            };
+            Some(expr.clone() + Expr::Literal(zero, None))
+        }
+        _ => None,
+    })
+}
+
+/// Whether values are arrays of one dimension.
+fn is_array(ty: &DataType) -> bool {
+    matches!(sql_type_of_arrow(ty), Some(SqlType::Array(_)))
+}
+
+/// Whether an expression is a sum, of which no zero is negative.
+fn is_sum(expr: &Expr) -> bool {
+    matches!(expr, Expr::BinaryExpr(BinaryExpr { op: Operator::Plus, .. }))
+        || arithmetic::checked_call(expr).is_some()
 }
 
 /// Groups by keys, and shows for each group its first interval; counts distinct keys; finds the

@@ -20,9 +20,12 @@ use halcyon_sql::types::{Element, SqlType};
 use halcyon_sql::values::{ArrayWriter, lists, sql_type_of, to_scalar, value_at};
 use halcyon_store::ValueRef;
 
+/// Name of the function of [`key_of`].
+pub(crate) const KEY: &str = "array\u{1}key";
+
 /// The bytes of an array, which order as arrays do: NULL behind all other elements.
 pub(crate) fn key_of(list: Expr) -> Expr {
-    halcyon_functions::of_name("array\u{1}key").expect("a function").call(vec![list])
+    halcyon_functions::of_name(KEY).expect("a function").call(vec![list])
 }
 
 /// The text of an array or a row; `zone` is the session's.

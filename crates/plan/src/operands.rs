@@ -17,23 +17,25 @@ use datafusion::logical_expr::expr::Placeholder;
 use datafusion::logical_expr::planner::{
     ExprPlanner, PlannerResult, RawBinaryExpr, RawFieldAccessExpr,
 };
-use datafusion::logical_expr::{Expr, ExprSchemable, GetFieldAccess, lit};
+use datafusion::logical_expr::{Expr, ExprSchemable, GetFieldAccess, Operator, lit};
 use datafusion::sql::sqlparser::ast::BinaryOperator as Op;
 
 use crate::interrupts::go_on;
 use crate::semantics::{
-    comparable, is_text, no_operator, not_boolean, quoted, to, typed_constant, untyped,
+    comparable, is_text, narrow, no_operator, not_boolean, number, quoted, to, typed_constant,
+    untyped,
 };
-use crate::{addresses, corrected, functions};
+use crate::{addresses, corrected, functions, semantics};
 
 use halcyon_functions as by_value;
 use halcyon_names::documents::is_document;
 use halcyon_sql::coerce::nested::is_nested;
 use halcyon_sql::diagnose::external;
 use halcyon_sql::dialect::not_unique;
-use halcyon_sql::enums::{is_day_or_moment, is_label};
+use halcyon_sql::enums::{is_day_or_moment, is_label, is_zoned_moment};
 use halcyon_sql::error::{SqlError, SqlState};
-use halcyon_sql::values::shown_type;
+use halcyon_sql::types::SqlType;
+use halcyon_sql::values::{shown_type, sql_type_of_arrow};
 
 /// Operators that DataFusion's planner would refuse, or mistake, before our passes see them.
 #[derive(Debug)]
@@ -64,6 +66,11 @@ impl ExprPlanner for Operators {
             }
         }
         Ok(PlannerResult::Original(exprs))
+    }
+
+    /// `SUBSTRING (a FROM b FOR c)`, of texts and of bytes.
+    fn plan_substring(&self, args: Vec<Expr>) -> Result<PlannerResult<Vec<Expr>>> {
+        Ok(PlannerResult::Planned(corrected::substr().call(args)))
     }
 
     /// `array[n]`, which is NULL where there is no element, and `array[m:n]`.
@@ -137,6 +144,13 @@ impl ExprPlanner for Operators {
         schema: &DFSchema,
     ) -> Result<PlannerResult<RawBinaryExpr>> {
         go_on()?;
+        // `1e10` is a number without places, not one with less than none.
+        let RawBinaryExpr { op, left, right } = expr;
+        let whole = |side: Expr| match &side {
+            Expr::Literal(ScalarValue::Decimal128(Some(_), _, ..=-1), _) => narrow(side).data,
+            _ => side,
+        };
+        let expr = RawBinaryExpr { op, left: whole(left), right: whole(right) };
         let types = (expr.left.get_type(schema), expr.right.get_type(schema));
         let (Ok(lt), Ok(rt)) = types else { return Ok(PlannerResult::Original(expr)) };
         if let Some(name) = function_of_documents(&expr.op, &expr.left, &lt, &expr.right, &rt)? {
@@ -150,6 +164,13 @@ impl ExprPlanner for Operators {
         match expr.op {
             Op::StringConcat if [&lt, &rt].iter().any(|ty| matches!(ty, DataType::List(_))) => {
                 Ok(PlannerResult::Original(arrays_alike(expr, &lt, &rt)?))
+            }
+            // Two parameters are texts.
+            Op::StringConcat if untyped(&expr.left) && untyped(&expr.right) => {
+                let RawBinaryExpr { op, left, right } = expr;
+                let text = |side| parameter_of(side, &DataType::Utf8View);
+                let (left, right) = (text(left), text(right));
+                Ok(PlannerResult::Original(RawBinaryExpr { op, left, right }))
             }
             Op::StringConcat => Ok(PlannerResult::Original(documents_as_texts(expr, &lt, &rt))),
             Op::And | Op::Or => {
@@ -223,6 +244,13 @@ fn arrays_alike(expr: RawBinaryExpr, lt: &DataType, rt: &DataType) -> Result<Raw
             None => Ok(operand),
         },
     };
+    // Lengths, which DataFusion counts by integers without sign until they are narrowed.
+    if *lt == DataType::UInt64 {
+        left = to(left, DataType::Int32);
+    }
+    if *rt == DataType::UInt64 {
+        right = to(right, DataType::Int32);
+    }
     match (is_list(lt), is_list(rt)) {
         (true, true) => {}
         (true, false) => right = typed(right, lt)?,
@@ -251,8 +279,11 @@ fn comparison(
     lt: &DataType,
     rt: &DataType,
 ) -> Result<PlannerResult<RawBinaryExpr>> {
-    let has_constants =
-        |ty: &DataType| matches!(ty, DataType::Boolean | DataType::List(_)) || is_document(ty);
+    let has_constants = |ty: &DataType| {
+        use DataType::{BinaryView, Boolean, FixedSizeBinary, Interval, List, Time64};
+        matches!(ty, BinaryView | Boolean | FixedSizeBinary(_) | Interval(_) | List(_) | Time64(_))
+            || is_document(ty)
+    };
     if has_constants(lt)
         && let Some(text) = quoted(&expr.right)
     {
@@ -276,17 +307,26 @@ fn calculation(
 ) -> Result<PlannerResult<RawBinaryExpr>> {
     let RawBinaryExpr { op, mut left, mut right } = expr;
     match (quoted(&left), quoted(&right)) {
-        (Some(_), Some(_)) => {
+        _ if is_open(&left) && is_open(&right) => {
             return Err(external(not_unique(&format!("unknown {op} unknown"))));
+        }
+        // A parameter beside a moment is what a constant in quotes would be.
+        _ if is_temporal(&lt) && untyped(&right) => {
+            rt = partner(&op, &lt, true)?;
+            right = parameter_of(right, &rt);
+        }
+        _ if is_temporal(&rt) && untyped(&left) => {
+            lt = partner(&op, &rt, false)?;
+            left = parameter_of(left, &lt);
         }
         (None, Some(text)) if !lt.is_null() => {
             let ty = partner(&op, &lt, true)?;
-            right = typed_constant(text, &ty)?;
+            right = operand(text, &ty)?;
             rt = right.get_type(schema)?;
         }
         (Some(text), None) if !rt.is_null() => {
             let ty = partner(&op, &rt, false)?;
-            left = typed_constant(text, &ty)?;
+            left = operand(text, &ty)?;
             lt = left.get_type(schema)?;
         }
         // NULL beside a moment or a span is of the type that a constant in quotes would have there.
@@ -310,6 +350,17 @@ fn calculation(
             let by = to(left, DataType::Float64);
             Ok(PlannerResult::Planned(functions::scale_interval(right, by, false)))
         }
+        // DataFusion's planner takes a day and a span for a day, and what lies between two moments for a type of
+        // its own.
+        (left_ty, right_ty)
+            if is_temporal(left_ty)
+                && is_temporal(right_ty)
+                && matches!(op, Op::Plus | Op::Minus)
+                && is_zoned_moment(left_ty) == is_zoned_moment(right_ty) =>
+        {
+            let op = if matches!(op, Op::Plus) { Operator::Plus } else { Operator::Minus };
+            semantics::calculation(left, lt, op, right, rt).map(PlannerResult::Planned)
+        }
         _ => {
             let is_word = |ty: &DataType| {
                 is_text(ty) || *ty == DataType::Boolean || is_document(ty) || is_label(ty)
@@ -319,6 +370,30 @@ fn calculation(
             }
             Ok(PlannerResult::Original(RawBinaryExpr { op, left, right }))
         }
+    }
+}
+
+/// Whether an operand has no type of its own.
+fn is_open(expr: &Expr) -> bool {
+    quoted(expr).is_some() || untyped(expr)
+}
+
+/// A parameter with a type.
+fn parameter_of(parameter: Expr, ty: &DataType) -> Expr {
+    match parameter {
+        Expr::Placeholder(Placeholder { id, .. }) => {
+            let ty = sql_type_of_arrow(ty).unwrap_or(SqlType::Text);
+            Expr::Placeholder(Placeholder { id, field: Some(Arc::new(ty.field("", true))) })
+        }
+        other => other,
+    }
+}
+
+/// A constant beside an operand of a type: of a decimal, with the digits that it has.
+fn operand(text: &str, ty: &DataType) -> Result<Expr> {
+    match ty {
+        DataType::Decimal128(..) => number(text),
+        ty => typed_constant(text, ty),
     }
 }
 

@@ -34,7 +34,9 @@ fn in_zone(moment: Expr, zone: &str) -> Expr {
 /// A call in the session's zone.
 pub(crate) fn call(mut call: ScalarFunction, schema: &DFSchema, zone: &str) -> Result<Expr> {
     let truncates = call.func.name() == "date_trunc";
-    let is_of_moment = (truncates || call.func.name() == "date_part") && call.args.len() == 2;
+    let takes_apart =
+        matches!(call.func.name(), "date_part" | "extract_whole" | "extract_fraction");
+    let is_of_moment = (truncates || takes_apart) && call.args.len() == 2;
     if !is_of_moment || !is_zoned_moment(&call.args[1].get_type(schema)?) || is_utc(zone)? {
         return Ok(zoned::with_zone(call, zone));
     }

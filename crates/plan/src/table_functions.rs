@@ -79,10 +79,41 @@ pub(crate) fn of_name(name: &str) -> Option<Arc<ScalarUDF>> {
     names.into_iter().find(|own| *own == name).map(|own| Arc::new(function(own)))
 }
 
-/// The function of bytes that a statement calls by the name of one of texts.
-pub(crate) fn of_bytes(name: &str) -> Option<Arc<ScalarUDF>> {
-    matches!(name, "length" | "character_length").then(|| Arc::new(function("bytes_length")))
+/// The function of bytes, or of spans, that a statement calls by the name of one of texts or of moments.
+pub(crate) fn twin(name: &str, types: &[DataType]) -> Option<&'static str> {
+    let are_bytes = |ty: &DataType| {
+        ty.is_binary() && !matches!(ty, DataType::LargeBinary | DataType::FixedSizeBinary(_))
+    };
+    if types.first().is_some_and(are_bytes) {
+        return Some(match name {
+            "length" | "character_length" | "octet_length" => "bytes_length",
+            "substr" => "bytes_substr",
+            "btrim" => "bytes_btrim",
+            "ltrim" => "bytes_ltrim",
+            "rtrim" => "bytes_rtrim",
+            "strpos" => "bytes_position",
+            "overlay" => "bytes_overlay",
+            _ => return None,
+        });
+    }
+    let is_span = |ty: &DataType| {
+        matches!(ty, DataType::Interval(_) | DataType::Duration(_) | DataType::Time64(_))
+    };
+    let truncates_span = name == "date_trunc" && types.get(1).is_some_and(is_span);
+    truncates_span.then_some("interval_trunc")
 }
+
+/// Names of functions that have a [`twin`] and are DataFusion's.
+pub(crate) const WITH_TWINS: [&str; 8] = [
+    "btrim",
+    "character_length",
+    "date_trunc",
+    "length",
+    "ltrim",
+    "octet_length",
+    "rtrim",
+    "substr",
+];
 
 /// The function of a name that the table has, evaluated here.
 pub(crate) fn function(name: &'static str) -> ScalarUDF {
@@ -148,6 +179,7 @@ pub fn does_not_exist(name: &str, args: &[Option<DataType>]) -> SqlError {
 /// The call for arguments of these types. DataFusion asks before quoted constants have their types
 /// ([`crate::semantics`] gives them), so text may stand for any type here.
 fn resolve(name: &str, args: &[DataType]) -> DfResult<Call> {
+    let name = twin(name, args).unwrap_or(name);
     let types: Option<Vec<Option<Type>>> = args.iter().map(storage).collect();
     let untyped = |types: &Vec<Option<Type>>| -> Vec<Option<Type>> {
         types.iter().map(|ty| ty.filter(|ty| *ty != Type::Text)).collect()

@@ -256,6 +256,7 @@ const RULES: &[(&str, SqlState)] = &[
     ("have different number of columns", SqlState::SYNTAX_ERROR),
     ("same number of columns", SqlState::SYNTAX_ERROR),
     ("inconsistent data length", SqlState::SYNTAX_ERROR),
+    ("cannot coerce arithmetic", SqlState::UNDEFINED_FUNCTION),
     ("cannot coerce", SqlState::DATATYPE_MISMATCH),
     ("coercion", SqlState::DATATYPE_MISMATCH),
     ("cannot infer common", SqlState::UNDEFINED_FUNCTION),
@@ -302,6 +303,12 @@ fn from_text(message: &str, otherwise: SqlState) -> SqlError {
     }
 }
 
+/// Functions that are called over windows alone.
+#[rustfmt::skip] // as many names in a line as fit
+const WINDOW_FUNCTIONS: [&str; 10] = [
+    "row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile", "lag", "lead", "first_value", "last_value",
+];
+
 /// `Invalid function 'foo'.` and DataFusion's complaints about arguments.
 fn undefined_function(line: &str) -> SqlError {
     if line.contains("array_has does not support type") {
@@ -310,6 +317,10 @@ fn undefined_function(line: &str) -> SqlError {
     }
     let name = line.split('\'').nth(1).filter(|_| line.starts_with("Invalid function"));
     match name {
+        Some(name) if WINDOW_FUNCTIONS.contains(&name.to_lowercase().as_str()) => {
+            let message = format!("window function {name} requires an OVER clause");
+            SqlError::new(SqlState::WRONG_OBJECT_TYPE, message)
+        }
         Some(name) => {
             SqlError::new(SqlState::UNDEFINED_FUNCTION, format!("function {name} does not exist"))
                 .hint("No function has this name and these argument types; a cast may help.")

@@ -704,6 +704,14 @@ fn sample(factor: &mut TableFactor) -> Result<()> {
 }
 
 fn operator(expr: &mut Expr) -> Result<()> {
+    // Types of moments have microseconds; one with fewer digits is a rounding.
+    if let Expr::Cast { data_type, .. } = expr
+        && let Some(places) = crate::type_names::take_places(data_type)
+    {
+        let whole = std::mem::replace(expr, number("0"));
+        *expr = call("seconds_rounded", vec![whole, number(&places.to_string())]);
+        return Ok(());
+    }
     let old = match expr {
         Expr::Like { escape_char: Some(_), .. }
         | Expr::Like { any: true, .. }
@@ -828,12 +836,18 @@ fn operator(expr: &mut Expr) -> Result<()> {
                 BinaryOperator::Eq if !matches!(*right, Expr::Subquery(_)) => {
                     call("array_has", vec![*right, *left])
                 }
+                op if is_array(&right) => {
+                    call("array\u{1}any", vec![*right, *left, string(&op.to_string())])
+                }
                 compare_op => Expr::AnyOp { left, compare_op, right, is_some },
             }
         }
         Expr::AllOp { left, compare_op, right } => {
             let (left, right) = compared_with_rows(left, right)?;
-            Expr::AllOp { left, compare_op, right }
+            match is_array(&right) && compare_op != BinaryOperator::NotEq {
+                true => call("array\u{1}all", vec![*right, *left, string(&compare_op.to_string())]),
+                false => Expr::AllOp { left, compare_op, right },
+            }
         }
         Expr::BinaryOp { left, op, right } => binary_operator(*left, op, *right)?,
         Expr::Function(function) if is_misread(&function) => {
@@ -852,6 +866,18 @@ fn operator(expr: &mut Expr) -> Result<()> {
         other => other,
     };
     Ok(())
+}
+
+/// Whether what stands behind ANY or ALL is an array.
+fn is_array(right: &Expr) -> bool {
+    match right {
+        Expr::Nested(inner) => is_array(inner),
+        right => !matches!(right, Expr::Subquery(_)),
+    }
+}
+
+fn is_parameter(expr: &Expr) -> bool {
+    matches!(expr, Expr::Value(value) if matches!(value.value, Value::Placeholder(_)))
 }
 
 /// Whether a column is named within an expression.
@@ -879,7 +905,9 @@ fn sign(op: UnaryOperator, expr: Expr) -> Result<Expr> {
         other => other,
     };
     Ok(match op {
-        UnaryOperator::Plus if is_quoted(inner) => cast(expr, DataType::DoublePrecision),
+        UnaryOperator::Plus if is_quoted(inner) || is_parameter(inner) => {
+            cast(expr, DataType::DoublePrecision)
+        }
         UnaryOperator::Minus if is_quoted(inner) => return Err(not_unique("- unknown")),
         UnaryOperator::Not if is_quoted(inner) => {
             let expr = Box::new(cast(expr, DataType::Boolean));
@@ -996,10 +1024,6 @@ fn renamed(mut function: Function) -> Expr {
         (Some("date_part"), 2) => part_of_moment(function),
         // In FROM a function is no expression, so this is one of a list that it makes rows of.
         (Some("generate_series"), 2 | 3) => call("unnest", vec![Expr::Function(function)]),
-        (Some("sign"), 1) => {
-            function.name = ObjectName::from(vec![quoted("signum".to_owned())]);
-            Expr::Function(function)
-        }
         (
             Some(
                 name @ ("json_array_elements"

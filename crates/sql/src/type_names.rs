@@ -199,6 +199,15 @@ pub fn serial(ty: &DataType) -> Option<SqlType> {
     })
 }
 
+/// Takes the number of digits of a second out of a type of moments or spans that names it.
+pub(crate) fn take_places(ty: &mut DataType) -> Option<u64> {
+    match ty {
+        DataType::Timestamp(places, _) | DataType::Time(places, _) => places.take(),
+        DataType::Interval { precision, .. } => precision.take(),
+        _ => None,
+    }
+}
+
 /// The type that a type name stands for in a cast, as PostgreSQL reads it.
 ///
 /// Errors: 42704 for unknown names, 0A000 for arrays of arrays and the like, 22023 for bad lengths.

@@ -32,6 +32,7 @@ pub mod conjunctions;
 mod depend;
 mod flat;
 mod free;
+pub mod grouping_sets;
 mod lookup;
 mod optional;
 mod outer;

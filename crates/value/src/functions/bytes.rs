@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use super::ArgumentKind::{BigInt, Bytes, Integer};
-use super::{Answer, Args, Function, Gives, takes};
+use super::{Answer, Args, Function, Gives, at_least, takes};
 use crate::error::{Result, ValueError};
 use crate::types::Type;
 use crate::value::{Value, ValueRef};
@@ -19,6 +19,67 @@ pub(super) static FUNCTIONS: &[Function] = &[
         takes(&[Bytes]),
         INTEGER,
         |args, _| number(bytes(args, 0)?.len() as i64),
+    ),
+    Function::new(
+        &["bytes_substr"],
+        "The bytes from one on, counted from 1, as `substring` of BYTEA.",
+        at_least(1, &[Bytes, BigInt, BigInt]),
+        BYTES,
+        |args, _| {
+            let count = if args.has(2) { Some(args.integer(2)?) } else { None };
+            Ok(Answer::Value(ValueRef::Bytes(part(bytes(args, 0)?, args.integer(1)?, count)?)))
+        },
+    ),
+    Function::new(
+        &["bytes_btrim"],
+        "The bytes without these at both ends, as `trim` of BYTEA.",
+        takes(&[Bytes, Bytes]),
+        BYTES,
+        |args, _| trimmed(args, true, true),
+    ),
+    Function::new(
+        &["bytes_ltrim"],
+        "The bytes without these at the start, as `ltrim` of BYTEA.",
+        takes(&[Bytes, Bytes]),
+        BYTES,
+        |args, _| trimmed(args, true, false),
+    ),
+    Function::new(
+        &["bytes_rtrim"],
+        "The bytes without these at the end, as `rtrim` of BYTEA.",
+        takes(&[Bytes, Bytes]),
+        BYTES,
+        |args, _| trimmed(args, false, true),
+    ),
+    Function::new(
+        &["bytes_position"],
+        "The first byte at which the bytes have others, counted from 1; 0 if nowhere.",
+        takes(&[Bytes, Bytes]),
+        INTEGER,
+        |args, _| {
+            let (whole, wanted) = (bytes(args, 0)?, bytes(args, 1)?);
+            let found = match wanted.len() {
+                0 => Some(0),
+                length => whole.windows(length).position(|part| part == wanted),
+            };
+            number(found.map_or(0, |at| at as i64 + 1))
+        },
+    ),
+    Function::new(
+        &["bytes_overlay"],
+        "The bytes with so many from one on replaced by others, as `overlay` of BYTEA.",
+        at_least(1, &[Bytes, Bytes, BigInt, BigInt]),
+        BYTES,
+        |args, _| {
+            let (whole, put, start) = (bytes(args, 0)?, bytes(args, 1)?, args.integer(2)?);
+            let count = if args.has(3) { args.integer(3)? } else { put.len() as i64 };
+            if start <= 0 {
+                return Err(ValueError::NegativeLength);
+            }
+            let rest = start.checked_add(count).ok_or(ValueError::OutOfRange("integer"))?;
+            let (before, after) = (part(whole, 1, Some(start - 1))?, part(whole, rest, None)?);
+            made([before, put, after].concat())
+        },
     ),
     Function::new(
         &["bit_count"],
@@ -81,6 +142,34 @@ pub(super) static FUNCTIONS: &[Function] = &[
         },
     ),
 ];
+
+/// The bytes from one on, counted from 1, so many of them or all. Errors: 22011.
+fn part(bytes: &[u8], from: i64, count: Option<i64>) -> Result<&[u8]> {
+    if count.is_some_and(|count| count < 0) {
+        return Err(ValueError::NegativeLength);
+    }
+    let until = count.map_or(i64::MAX, |count| from.saturating_add(count));
+    let place = |at: i64| usize::try_from(at - 1).unwrap_or(0).min(bytes.len());
+    Ok(&bytes[place(from.max(1))..place(until.max(from).max(1))])
+}
+
+/// The bytes without those of a set at one end or both.
+fn trimmed<'a>(args: &Args<'_, 'a>, start: bool, end: bool) -> Result<Answer<'a>> {
+    let (mut bytes, set) = (bytes(args, 0)?, bytes(args, 1)?);
+    while let [first, rest @ ..] = bytes
+        && start
+        && set.contains(first)
+    {
+        bytes = rest;
+    }
+    while let [rest @ .., last] = bytes
+        && end
+        && set.contains(last)
+    {
+        bytes = rest;
+    }
+    Ok(Answer::Value(ValueRef::Bytes(bytes)))
+}
 
 fn bytes<'a>(args: &Args<'_, 'a>, at: usize) -> Result<&'a [u8]> {
     match args.value(at) {

@@ -67,6 +67,15 @@ pub(super) static FUNCTIONS: &[Function] = &[
     of_one(&["sqrt"], "The square root.", &[NO_ROOT], |x| {
         if x < 0.0 { refused(&NO_ROOT) } else { Ok(x.sqrt()) }
     }),
+    of_one(&["sign"], "-1, 0 or 1: the number's sign.", &[], |x| {
+        Ok(if x > 0.0 {
+            1.0
+        } else if x < 0.0 {
+            -1.0
+        } else {
+            0.0
+        })
+    }),
     of_one(&["cbrt"], "The cube root.", &[], |x| Ok(x.cbrt())),
     of_two(
         &["power", "pow"],

@@ -23,6 +23,7 @@ mod hashes;
 mod isfinite;
 mod justify;
 pub mod make;
+mod moments;
 mod nulls;
 mod overlay;
 mod scale;
@@ -372,6 +373,7 @@ static TABLES: &[&[Function]] = &[
     isfinite::FUNCTIONS,
     justify::FUNCTIONS,
     make::FUNCTIONS,
+    moments::FUNCTIONS,
 ];
 
 /// All functions, in the order of the guide.
