@@ -16,6 +16,7 @@ use halcyon_catalog::{
     Action, Catalog, Check, Column, Deferral, ForeignKey, Index, IndexColumn, IndexConstraint,
     Privilege, Table,
 };
+use halcyon_derived::{Place, of_one_row};
 use halcyon_exec::constraints::{self, mentioned};
 use halcyon_plan::bind::Binder;
 use halcyon_sql::error::{Result, SqlError, SqlState};
@@ -239,6 +240,7 @@ fn only_column(expr: &Expr) -> Option<String> {
 fn check_condition(binder: &Binder<'_>, expr: &Expr, schema: &DFSchema) -> Result<()> {
     use datafusion::logical_expr::ExprSchemable;
     let bound = binder.expr(expr, schema)?;
+    of_one_row(expr, &bound, Place::Check)?;
     let ty = bound.get_type(schema).map_err(|error| halcyon_sql::diagnose::sql_error(error, ""))?;
     match ty {
         arrow::datatypes::DataType::Boolean | arrow::datatypes::DataType::Null => Ok(()),
@@ -270,6 +272,7 @@ pub(super) fn check_default(
     }
     let schema = DFSchema::empty();
     let bound = binder.expr(expr, &schema)?;
+    of_one_row(expr, &bound, Place::Default)?;
     if let datafusion::logical_expr::Expr::Literal(value, _) = &bound {
         // A literal must already be a value of the column.
         return constraints::literal_value(value, ty, column).map(|_| ());

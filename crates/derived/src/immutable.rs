@@ -24,6 +24,10 @@ pub enum Place {
     IndexPredicate,
     /// GENERATED ALWAYS AS.
     Generation,
+    /// CHECK.
+    Check,
+    /// DEFAULT.
+    Default,
 }
 
 impl Place {
@@ -32,6 +36,8 @@ impl Place {
             Place::IndexExpression => "index expression",
             Place::IndexPredicate => "index predicate",
             Place::Generation => "column generation expression",
+            Place::Check => "check constraint",
+            Place::Default => "DEFAULT expression",
         }
     }
 
@@ -40,6 +46,8 @@ impl Place {
             Place::IndexExpression => "index expressions",
             Place::IndexPredicate => "index predicates",
             Place::Generation => "column generation expressions",
+            Place::Check => "check constraints",
+            Place::Default => "DEFAULT expressions",
         }
     }
 
@@ -93,9 +101,54 @@ pub fn immutable(
     }
 }
 
+/// Refuses an expression that no single row gives a value.
+///
+/// Errors: 0A000, 42803 and 42P20 for subqueries, aggregates and window functions.
+pub fn of_one_row(expr: &ast::Expr, bound: &Expr, place: Place) -> Result<()> {
+    if has_subquery(expr) {
+        let message = format!("cannot use subquery in {}", place.singular());
+        return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+    }
+    let mut refused = None;
+    bound
+        .apply(|part| {
+            refused = of_many_rows(part, place);
+            Ok(if refused.is_some() {
+                TreeNodeRecursion::Stop
+            } else {
+                TreeNodeRecursion::Continue
+            })
+        })
+        .map_err(|error| sql_error(error, ""))?;
+    refused.map_or(Ok(()), Err)
+}
+
+/// Why a part of an expression may not stand there because it needs many rows, or gives some.
+fn of_many_rows(part: &Expr, place: Place) -> Option<SqlError> {
+    let plural = place.plural();
+    match part {
+        Expr::AggregateFunction(_) => Some(SqlError::new(
+            SqlState::GROUPING_ERROR,
+            format!("aggregate functions are not allowed in {plural}"),
+        )),
+        Expr::WindowFunction(_) => Some(SqlError::new(
+            SqlState::WINDOWING_ERROR,
+            format!("window functions are not allowed in {plural}"),
+        )),
+        Expr::Unnest(_) => Some(SqlError::new(
+            SqlState::FEATURE_NOT_SUPPORTED,
+            format!("set-returning functions are not allowed in {plural}"),
+        )),
+        _ => None,
+    }
+}
+
 /// Why a part of an expression may not stand there, if it may not.
 fn refusal(part: &Expr, schema: &DFSchema, place: Place) -> Option<SqlError> {
     let plural = place.plural();
+    if let Some(refused) = of_many_rows(part, place) {
+        return Some(refused);
+    }
     match part {
         // PostgreSQL's conversions, where they are not Arrow's.
         Expr::ScalarFunction(call) if call.name() == "pg_cast" => {
@@ -111,18 +164,6 @@ fn refusal(part: &Expr, schema: &DFSchema, place: Place) -> Option<SqlError> {
         Expr::Cast(cast) => {
             is_stable(&cast.expr, cast.field.data_type(), schema).then(|| place.not_immutable())
         }
-        Expr::AggregateFunction(_) => Some(SqlError::new(
-            SqlState::GROUPING_ERROR,
-            format!("aggregate functions are not allowed in {plural}"),
-        )),
-        Expr::WindowFunction(_) => Some(SqlError::new(
-            SqlState::WINDOWING_ERROR,
-            format!("window functions are not allowed in {plural}"),
-        )),
-        Expr::Unnest(_) => Some(SqlError::new(
-            SqlState::FEATURE_NOT_SUPPORTED,
-            format!("set-returning functions are not allowed in {plural}"),
-        )),
         Expr::Placeholder(_) => Some(SqlError::new(
             SqlState::UNDEFINED_PARAMETER,
             format!("parameters are not allowed in {plural}"),

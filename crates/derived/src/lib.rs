@@ -35,7 +35,7 @@ use halcyon_sql::parse::parse_expr;
 use halcyon_sql::types::SqlType;
 use halcyon_sql::values::sql_type_of;
 
-pub use immutable::{Place, immutable};
+pub use immutable::{Place, immutable, of_one_row};
 pub use implied::{Proof, Slots, prove};
 pub use table_row::row_schema;
 

@@ -326,6 +326,13 @@ impl Session {
         self.carry_out_wishes();
         let catalog = self.current_catalog();
         let bound = self.in_time(|session| session.bind(text, types, &catalog));
+        // In a block that has failed, names are not looked up.
+        let is_failed = self.state() == SessionState::Failed;
+        let bound = bound.map_err(|error| match error.state() {
+            SqlState::SYNTAX_ERROR | SqlState::QUERY_CANCELED => error,
+            _ if is_failed => failed_transaction(),
+            _ => error,
+        });
         let bound = bound.inspect_err(|_| self.fail_transaction())?;
         self.refuse_plan_if_failed(&bound.prepared.plan)?;
         Ok(bound)

@@ -54,8 +54,18 @@ fn tell_apart(select: &mut ast::Select, mut order: Option<&mut ast::OrderBy>) {
     if found.casts == 0 || found.calls.is_empty() && !groups(select) {
         return;
     }
+    // What a grouping set has as a key, the planner names without its table.
+    let mut within_sets = HashSet::new();
     if let ast::GroupByExpr::Expressions(keys, _) = &select.group_by {
-        keys.iter().for_each(|key| found.note_key(key));
+        for key in keys {
+            // A number is the place of an item.
+            let item = place(key).and_then(|place| match select.projection.get(place)? {
+                ast::SelectItem::UnnamedExpr(expr)
+                | ast::SelectItem::ExprWithAlias { expr, .. } => Some(expr),
+                _ => None,
+            });
+            found.note_key(item.unwrap_or(key), false, &mut within_sets);
+        }
     }
     let mut texts: HashMap<String, HashSet<String>> = HashMap::new();
     for expr in found.calls {
@@ -63,9 +73,10 @@ fn tell_apart(select: &mut ast::Select, mut order: Option<&mut ast::OrderBy>) {
         texts.entry(without_casts(expr).to_string()).or_default().insert(whole);
     }
     let alike = texts.into_iter().filter(|(_, whole)| whole.len() > 1);
-    let wanted: HashSet<String> = alike
+    let mut wanted: HashSet<String> = alike
         .flat_map(|(plain, whole)| whole.into_iter().filter(move |text| *text != plain))
         .collect();
+    wanted.extend(within_sets);
     if wanted.is_empty() {
         return;
     }
@@ -73,6 +84,17 @@ fn tell_apart(select: &mut ast::Select, mut order: Option<&mut ast::OrderBy>) {
     let ControlFlow::Continue(()) = VisitMut::visit(select, &mut told);
     if let Some(order) = order.take() {
         let ControlFlow::Continue(()) = VisitMut::visit(order, &mut told);
+    }
+}
+
+/// The place that a constant number is, counted from 0.
+fn place(key: &ast::Expr) -> Option<usize> {
+    match key {
+        ast::Expr::Value(value) => match &value.value {
+            ast::Value::Number(digits, _) => digits.parse::<usize>().ok()?.checked_sub(1),
+            _ => None,
+        },
+        _ => None,
     }
 }
 
@@ -90,13 +112,18 @@ struct Found {
 
 impl Found {
     /// Notes what rows are grouped by.
-    fn note_key(&mut self, key: &ast::Expr) {
+    fn note_key(&mut self, key: &ast::Expr, in_set: bool, sets_have: &mut HashSet<String>) {
         match key {
             ast::Expr::Rollup(sets) | ast::Expr::Cube(sets) | ast::Expr::GroupingSets(sets) => {
-                sets.iter().flatten().for_each(|key| self.note_key(key));
+                sets.iter().flatten().for_each(|key| self.note_key(key, true, sets_have));
             }
             ast::Expr::Value(_) => {}
-            key => self.calls.push(key.clone()),
+            key => {
+                if in_set && without_casts(key.clone()) != *key {
+                    sets_have.insert(key.to_string());
+                }
+                self.calls.push(key.clone());
+            }
         }
     }
 }

@@ -52,6 +52,7 @@ use halcyon_functions::system_columns::{self, Origin, Version, queries};
 use halcyon_names::function_tables;
 use halcyon_names::merged_columns::{self, Tables};
 use halcyon_names::outer_names;
+use halcyon_names::plain_forms;
 use halcyon_names::short_aliases;
 use halcyon_names::told_casts;
 use halcyon_names::told_types::told_types;
@@ -496,6 +497,7 @@ impl Context<'_> {
         values_lists::settle(query, &|query| self.field_of(query));
         merged_columns::settle(query, self)?;
         queries::settle(query, &|name| self.has_system_columns(name))?;
+        plain_forms::settle(query)?;
         dialect::rewrite_query(query)?;
         outer_names::settle(query);
         told_casts::settle(query);

@@ -46,6 +46,8 @@ pub(crate) fn corrected(all: &[Arc<ScalarUDF>]) -> Vec<Arc<ScalarUDF>> {
             "date_part" => return Some(date_part()),
             "date_trunc" => Correction::FarMoments,
             "substr" => return Some(substr()),
+            // Of constants they give a value also where there are no rows.
+            "ceil" | "floor" => Correction::Promised,
             name if table_functions::WITH_TWINS.contains(&name) => Correction::Promised,
             "to_timestamp" => Correction::RoundedSeconds,
             "concat" | "concat_ws" => Correction::Written,
@@ -106,7 +108,8 @@ pub(crate) fn array_has_any() -> Arc<ScalarUDF> {
 /// `strpos` for POSITION, which the planner does not look up by name.
 pub(crate) fn strpos() -> Arc<ScalarUDF> {
     static STRPOS: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
-        products::bounded(&datafusion::functions::unicode::strpos()).expect("one of those")
+        let inner = products::bounded(&datafusion::functions::unicode::strpos());
+        Corrected::function(&inner.expect("one of those"), Correction::Promised)
     });
     Arc::clone(&STRPOS)
 }
@@ -571,7 +574,11 @@ impl ScalarUDFImpl for Corrected {
         }
     }
 
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+    fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        // Where there are no rows, DataFusion makes none of constants, and then takes the first.
+        if args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_))) {
+            args.number_rows = args.number_rows.max(1);
+        }
         let promised = args.return_field.data_type().clone();
         let found = self.found(args)?;
         match found.data_type() {

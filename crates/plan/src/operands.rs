@@ -68,6 +68,11 @@ impl ExprPlanner for Operators {
         Ok(PlannerResult::Original(exprs))
     }
 
+    /// `POSITION (a IN b)`, of texts and of bytes.
+    fn plan_position(&self, args: Vec<Expr>) -> Result<PlannerResult<Vec<Expr>>> {
+        Ok(PlannerResult::Planned(corrected::strpos().call(args)))
+    }
+
     /// `SUBSTRING (a FROM b FOR c)`, of texts and of bytes.
     fn plan_substring(&self, args: Vec<Expr>) -> Result<PlannerResult<Vec<Expr>>> {
         Ok(PlannerResult::Planned(corrected::substr().call(args)))
@@ -162,6 +167,17 @@ impl ExprPlanner for Operators {
             return Ok(PlannerResult::Planned(function.call(vec![expr.left, expr.right])));
         }
         match expr.op {
+            // NULL beside an array is one.
+            Op::StringConcat
+                if matches!(lt, DataType::List(_)) && rt.is_null() && !untyped(&expr.right) =>
+            {
+                Ok(PlannerResult::Planned(expr.left))
+            }
+            Op::StringConcat
+                if matches!(rt, DataType::List(_)) && lt.is_null() && !untyped(&expr.left) =>
+            {
+                Ok(PlannerResult::Planned(expr.right))
+            }
             Op::StringConcat if [&lt, &rt].iter().any(|ty| matches!(ty, DataType::List(_))) => {
                 Ok(PlannerResult::Original(arrays_alike(expr, &lt, &rt)?))
             }
@@ -356,7 +372,8 @@ fn calculation(
             if is_temporal(left_ty)
                 && is_temporal(right_ty)
                 && matches!(op, Op::Plus | Op::Minus)
-                && is_zoned_moment(left_ty) == is_zoned_moment(right_ty) =>
+                && (is_zoned_moment(left_ty) == is_zoned_moment(right_ty)
+                    || [left_ty, right_ty].iter().any(|ty| matches!(ty, DataType::Time64(_)))) =>
         {
             let op = if matches!(op, Op::Plus) { Operator::Plus } else { Operator::Minus };
             semantics::calculation(left, lt, op, right, rt).map(PlannerResult::Planned)

@@ -1320,6 +1320,10 @@ fn call(function: ScalarFunction, schema: &DFSchema, types: &mut Parameters) -> 
             let [zone, moment] = <[Expr; 2]>::try_from(args).expect("two");
             vec![zone, adapt(moment, &SqlType::TimestampTz.arrow(), types)?]
         }
+        "round" | "trunc" if args.len() == 2 && untyped(&args[0]) => {
+            let [number, places] = <[Expr; 2]>::try_from(args).expect("two");
+            vec![adapt(number, &UNCONSTRAINED.arrow(), types)?, places]
+        }
         "to_timestamp" if args.len() == 1 && untyped(&args[0]) => {
             let [seconds] = <[Expr; 1]>::try_from(args).expect("one");
             vec![adapt(seconds, &DataType::Float64, types)?]
@@ -1805,6 +1809,8 @@ pub(crate) fn calculation(
             table_functions::call("time_subtract", vec![left, right])
         }
         (Date32, Plus, Time64(_)) => sum(to(left, timestamp()), to(right, interval())),
+        (Timestamp(..), Plus | Minus, Time64(_)) => sum(left, to(right, interval())),
+        (Time64(_), Plus, Timestamp(..)) => sum(right, to(left, interval())),
         (Time64(_), Plus, Date32) => sum(to(right, timestamp()), to(left, interval())),
         (Timestamp(..) | Date32, Minus, Timestamp(..) | Date32) => {
             functions::timestamp_difference(to_moment(left, &lt), to_moment(right, &rt))

@@ -84,7 +84,16 @@ pub(crate) fn twin(name: &str, types: &[DataType]) -> Option<&'static str> {
     let are_bytes = |ty: &DataType| {
         ty.is_binary() && !matches!(ty, DataType::LargeBinary | DataType::FixedSizeBinary(_))
     };
-    if types.first().is_some_and(are_bytes) {
+    // A constant or a parameter beside bytes is some, too.
+    let beside = !matches!(name, "substr" | "length" | "character_length" | "octet_length");
+    let is_open =
+        |ty: &DataType| matches!(ty, DataType::Null | DataType::Utf8 | DataType::Utf8View);
+    let has_bytes = match types.first() {
+        Some(first) if are_bytes(first) => true,
+        Some(first) => beside && is_open(first) && types.iter().any(are_bytes),
+        None => false,
+    };
+    if has_bytes {
         return Some(match name {
             "length" | "character_length" | "octet_length" => "bytes_length",
             "substr" => "bytes_substr",
@@ -104,7 +113,7 @@ pub(crate) fn twin(name: &str, types: &[DataType]) -> Option<&'static str> {
 }
 
 /// Names of functions that have a [`twin`] and are DataFusion's.
-pub(crate) const WITH_TWINS: [&str; 8] = [
+pub(crate) const WITH_TWINS: [&str; 9] = [
     "btrim",
     "character_length",
     "date_trunc",
@@ -112,6 +121,7 @@ pub(crate) const WITH_TWINS: [&str; 8] = [
     "ltrim",
     "octet_length",
     "rtrim",
+    "strpos",
     "substr",
 ];
 

@@ -4,9 +4,10 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    self, AccessExpr, ArrayElemTypeDef, BinaryOperator, DataType, Expr, Function,
-    FunctionArgumentClause, FunctionArguments, GroupByExpr, Ident, OrderByExpr, OrderByKind, Query,
-    Select, SelectItem, SetExpr, Subscript, TableFactor, Value, WindowSpec, WindowType,
+    self, AccessExpr, ArrayElemTypeDef, BinaryOperator, DataType, Expr, Function, FunctionArg,
+    FunctionArgExpr, FunctionArgumentClause, FunctionArguments, GroupByExpr, Ident, OrderByExpr,
+    OrderByKind, Query, Select, SelectItem, SetExpr, Subscript, TableFactor, Value, WindowSpec,
+    WindowType,
 };
 
 use crate::coerce::arrays;
@@ -287,14 +288,34 @@ pub(crate) fn patterns(of: &Expr) -> Result<Option<Vec<Expr>>> {
 ///
 /// Panics: if there are none.
 pub(crate) fn any_of(operands: Vec<Expr>, condition: impl Fn(Expr) -> Expr) -> Expr {
-    fn joined(mut conditions: Vec<Expr>) -> Expr {
-        if conditions.len() == 1 {
-            return conditions.remove(0);
-        }
-        let upper = conditions.split_off(conditions.len() / 2);
-        let (left, right) = (Box::new(joined(conditions)), Box::new(joined(upper)));
-        Expr::Nested(Box::new(Expr::BinaryOp { left, op: BinaryOperator::Or, right }))
+    joined(operands.into_iter().map(condition).collect(), &BinaryOperator::Or)
+}
+
+/// A condition that holds of all operands, as a tree that is no deeper than it must be.
+pub(crate) fn all_of(operands: Vec<Expr>, condition: impl Fn(Expr) -> Expr) -> Expr {
+    joined(operands.into_iter().map(condition).collect(), &BinaryOperator::And)
+}
+
+fn joined(mut conditions: Vec<Expr>, op: &BinaryOperator) -> Expr {
+    assert!(!conditions.is_empty(), "ANY of nothing");
+    if conditions.len() == 1 {
+        return conditions.remove(0);
     }
-    assert!(!operands.is_empty(), "ANY of nothing");
-    joined(operands.into_iter().map(condition).collect())
+    let upper = conditions.split_off(conditions.len() / 2);
+    let (left, right) = (Box::new(joined(conditions, op)), Box::new(joined(upper, op)));
+    Expr::Nested(Box::new(Expr::BinaryOp { left, op: op.clone(), right }))
+}
+
+/// The patterns of `LIKE ALL (ARRAY[…])`, which the parser takes for a call.
+pub(crate) fn all_patterns(of: &Expr) -> Result<Option<Vec<Expr>>> {
+    let Expr::Function(function) = of else { return Ok(None) };
+    let FunctionArguments::List(list) = &function.args else { return Ok(None) };
+    match list.args.as_slice() {
+        [FunctionArg::Unnamed(FunctionArgExpr::Expr(array))]
+            if function.name.to_string().eq_ignore_ascii_case("all") =>
+        {
+            patterns(array)
+        }
+        _ => Ok(None),
+    }
 }

@@ -3,6 +3,7 @@
 //! - `a IS DISTINCT FROM b AND c` is `(a IS DISTINCT FROM b) AND c`.
 //! - `-2 ^ 2` is `(-2) ^ 2`.
 //! - COLLATE stands behind casts and COLLATE, too.
+//! - `a ISNULL` is `a IS NULL`; texts in quotes on lines of their own are one text.
 //! - `a IN ((SELECT …), b)` has a list and not a subquery.
 //! - `(VALUES (1))` is a subquery and no call of a function.
 //! - `a JOIN b JOIN c ON … ON …` is `a JOIN (b JOIN c ON …) ON …`: see [`with_parentheses`].
@@ -72,6 +73,13 @@ impl Dialect for Postgresql {
     ) -> Option<Result<Expr, ParserError>> {
         use Keyword::{COLLATE, DISTINCT, FROM, IS, NOT};
         go_on();
+        if is_isnull(parser) {
+            if is_long_chain(expr) {
+                stop_for_depth();
+            }
+            parser.next_token();
+            return Some(Ok(Expr::IsNull(Box::new(expr.clone()))));
+        }
         if let Some(list) = list_of_subqueries(parser, expr) {
             return Some(Ok(list));
         }
@@ -99,6 +107,20 @@ impl Dialect for Postgresql {
         }))
     }
 
+    fn get_next_precedence(&self, parser: &Parser<'_>) -> Option<Result<u8, ParserError>> {
+        go_on();
+        if is_isnull(parser) {
+            return Some(Ok(self.prec_value(Precedence::Is)));
+        }
+        POSTGRESQL.get_next_precedence(parser)
+    }
+
+    /// Texts in quotes with a new line between them are one.
+    fn supports_string_literal_concatenation_with_newline(&self) -> bool {
+        go_on();
+        true
+    }
+
     as_postgresql! {
         identifier_quote_style(identifier: &str) -> Option<char>;
         is_delimited_identifier_start(ch: char) -> bool;
@@ -106,7 +128,6 @@ impl Dialect for Postgresql {
         is_identifier_part(ch: char) -> bool;
         is_reserved_for_identifier(keyword: Keyword) -> bool;
         is_custom_operator_part(ch: char) -> bool;
-        get_next_precedence(parser: &Parser<'_>) -> Option<Result<u8, ParserError>>;
         prec_value(precedence: Precedence) -> u8;
         supports_unicode_string_literal() -> bool;
         supports_filter_during_aggregation() -> bool;
@@ -163,7 +184,7 @@ impl Dialect for Postgresql {
         supports_comma_separated_set_assignments supports_update_order_by
         supports_select_wildcard_except convert_type_before_value supports_triple_quoted_string
         supports_limit_comma supports_string_literal_concatenation
-        supports_string_literal_concatenation_with_newline supports_projection_trailing_commas
+        supports_projection_trailing_commas
         supports_from_trailing_commas supports_column_definition_trailing_commas
         supports_object_name_double_dot_notation supports_struct_literal supports_select_expr_star
         supports_from_first_select supports_from_first_insert supports_pipe_operator
@@ -218,6 +239,12 @@ fn is_long_chain(mut expr: &Expr) -> bool {
         };
     }
     true
+}
+
+/// Whether the word ISNULL comes next.
+fn is_isnull(parser: &Parser<'_>) -> bool {
+    matches!(&parser.peek_token_ref().token,
+        Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("isnull"))
 }
 
 /// Whether `(VALUES (` comes next.

@@ -83,7 +83,10 @@ fn grouped(aggregate: &Aggregate, set: &GroupingSet) -> Result<LogicalPlan> {
     let input = Arc::new(LogicalPlan::Projection(input));
     let made = Aggregate::try_new(input, vec![Expr::GroupingSet(set)], aggregates)?;
     let made = LogicalPlan::Aggregate(made);
-    let named = (0..aggregate.schema.fields().len()).map(|at| {
+    // The number of the set is the aggregate's own, and is gone where `grouping` has been computed from it.
+    let is_number =
+        |at: &usize| aggregate.schema.field(*at).name() == Aggregate::INTERNAL_GROUPING_ID;
+    let named = (0..aggregate.schema.fields().len()).filter(|at| !is_number(at)).map(|at| {
         let (qualifier, field) = aggregate.schema.qualified_field(at);
         let column = Column::from(made.schema().qualified_field(at));
         Expr::Column(column).alias_qualified(qualifier.cloned(), field.name())

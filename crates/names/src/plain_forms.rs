@@ -1,0 +1,174 @@
+//! Forms of a SELECT that the planner reads otherwise than PostgreSQL, or not at all, written in others:
+//!
+//! | written | means |
+//! |---|---|
+//! | `SELECT DISTINCT lower(s) … ORDER BY lower(s)` | `… ORDER BY 1` |
+//! | `GROUP BY ROLLUP (1)`, `GROUP BY (a, b)`, `ROLLUP ((a, b), c)` | `ROLLUP` of the first item; `a, b`; the sets themselves |
+//! | `WHERE 'true'`, `ON 'true'`, `HAVING 'true'` | the constant as a condition |
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    DataType, Distinct, Expr, GroupByExpr, JoinConstraint, JoinOperator, OrderBy, OrderByKind,
+    Query, Select, SelectItem, SetExpr, Value, VisitMut, VisitorMut,
+};
+use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::made::{cast, is_quoted, number};
+
+/// Writes these forms of a query in others. Before items have names.
+///
+/// Errors: 42601 for an alias in quotes, 54011 for a cube of too many parts.
+pub fn settle(query: &mut Query) -> Result<()> {
+    match VisitMut::visit(query, &mut Forms) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(error) => Err(error),
+    }
+}
+
+struct Forms;
+
+impl VisitorMut for Forms {
+    type Break = SqlError;
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
+        if let (SetExpr::Select(select), Some(order)) = (query.body.as_ref(), &mut query.order_by)
+            && matches!(select.distinct, Some(Distinct::Distinct))
+        {
+            by_places(select, order);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<SqlError> {
+        match settle_select(select) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        }
+    }
+}
+
+fn settle_select(select: &mut Select) -> Result<()> {
+    for item in &select.projection {
+        if let SelectItem::ExprWithAlias { alias, .. } = item
+            && alias.quote_style == Some('\'')
+        {
+            let message = format!("syntax error at or near \"'{}'\"", alias.value);
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+        }
+    }
+    for condition in [&mut select.selection, &mut select.having].into_iter().flatten() {
+        as_condition(condition);
+    }
+    for join in select.from.iter_mut().flat_map(|from| &mut from.joins) {
+        use JoinOperator as J;
+        if let J::Join(on)
+        | J::Inner(on)
+        | J::Left(on)
+        | J::LeftOuter(on)
+        | J::Right(on)
+        | J::RightOuter(on)
+        | J::FullOuter(on) = &mut join.join_operator
+            && let JoinConstraint::On(condition) = on
+        {
+            as_condition(condition);
+        }
+    }
+    let GroupByExpr::Expressions(keys, _) = &mut select.group_by else { return Ok(()) };
+    let items: Vec<Option<Expr>> = select.projection.iter().map(expression).collect();
+    let mut settled = Vec::with_capacity(keys.len());
+    for mut key in std::mem::take(keys) {
+        match &mut key {
+            Expr::Tuple(parts) if parts.len() > 1 => settled.append(parts),
+            Expr::Rollup(sets) | Expr::Cube(sets) | Expr::GroupingSets(sets) => {
+                for part in sets.iter_mut().flatten() {
+                    *part = placed(std::mem::replace(part, number("0")), &items)?;
+                }
+                settled.push(by_sets(key)?);
+            }
+            _ => settled.push(key),
+        }
+    }
+    *keys = settled;
+    Ok(())
+}
+
+fn expression(item: &SelectItem) -> Option<Expr> {
+    match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
+            Some(expr.clone())
+        }
+        _ => None,
+    }
+}
+
+fn bare(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Nested(inner) => bare(inner),
+        other => other,
+    }
+}
+
+/// The order of a SELECT DISTINCT by the places of its items.
+fn by_places(select: &Select, order: &mut OrderBy) {
+    let OrderByKind::Expressions(keys) = &mut order.kind else { return };
+    let items: Vec<Option<Expr>> = select.projection.iter().map(expression).collect();
+    // Behind a star places are not known.
+    if items.iter().any(Option::is_none) {
+        return;
+    }
+    for key in keys {
+        let is_plain = matches!(bare(&key.expr), Expr::Identifier(_) | Expr::Value(_));
+        let place = items.iter().flatten().position(|item| bare(item) == bare(&key.expr));
+        if let Some(place) = place.filter(|_| !is_plain) {
+            key.expr = number(&(place + 1).to_string());
+        }
+    }
+}
+
+fn as_condition(condition: &mut Expr) {
+    if is_quoted(bare(condition)) {
+        *condition = cast(std::mem::replace(condition, number("0")), DataType::Boolean);
+    }
+}
+
+/// A part of a grouping set: the item of a place, or the part itself. Errors: 42P10 for a place without an item.
+fn placed(part: Expr, items: &[Option<Expr>]) -> Result<Expr> {
+    let Expr::Value(value) = bare(&part) else { return Ok(part) };
+    let Value::Number(digits, _) = &value.value else { return Ok(part) };
+    let item = digits.parse::<usize>().ok().and_then(|place| items.get(place.checked_sub(1)?));
+    match item {
+        Some(Some(item)) => Ok(item.clone()),
+        _ => {
+            let message = format!("GROUP BY position {digits} is not in select list");
+            Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message))
+        }
+    }
+}
+
+/// The most parts of a cube (PostgreSQL's limit).
+const CUBE_MAX: usize = 12;
+
+/// ROLLUP and CUBE with parts of several expressions as the sets that they stand for.
+fn by_sets(key: Expr) -> Result<Expr> {
+    let united = |parts: &[Vec<Expr>], has: &dyn Fn(usize) -> bool| -> Vec<Expr> {
+        let within = parts.iter().enumerate().filter(|(at, _)| has(*at));
+        within.flat_map(|(_, part)| part.iter().cloned()).collect()
+    };
+    Ok(match key {
+        Expr::Rollup(parts) if parts.iter().any(|part| part.len() > 1) => {
+            let sets = (0..=parts.len()).rev().map(|length| united(&parts, &|at| at < length));
+            Expr::GroupingSets(sets.collect())
+        }
+        Expr::Cube(parts) if parts.iter().any(|part| part.len() > 1) => {
+            if parts.len() > CUBE_MAX {
+                let message = format!("CUBE is limited to {CUBE_MAX} elements");
+                return Err(SqlError::new(SqlState::TOO_MANY_COLUMNS, message));
+            }
+            let sets = (0..1_usize << parts.len()).rev();
+            let sets =
+                sets.map(|mask| united(&parts, &|at| mask >> (parts.len() - 1 - at) & 1 == 1));
+            Expr::GroupingSets(sets.collect())
+        }
+        other => other,
+    })
+}
