@@ -26,10 +26,13 @@ const NAME: &str = "cast\u{1}told";
 
 /// Puts the function around casts and subqueries of a query that tell expressions apart.
 pub fn settle(query: &mut ast::Query) {
-    let ControlFlow::Continue(()) = VisitMut::visit(query, &mut Selects);
+    let ControlFlow::Continue(()) = VisitMut::visit(query, &mut Selects { with_order: None });
 }
 
-struct Selects;
+struct Selects {
+    /// The SELECT that has been looked at together with the order of its query.
+    with_order: Option<*const ast::Select>,
+}
 
 impl VisitorMut for Selects {
     type Break = Infallible;
@@ -38,12 +41,15 @@ impl VisitorMut for Selects {
         let order = &mut query.order_by;
         if let ast::SetExpr::Select(select) = query.body.as_mut() {
             tell_apart(select, order.as_mut());
+            self.with_order = Some(&raw const **select);
         }
         ControlFlow::Continue(())
     }
 
     fn pre_visit_select(&mut self, select: &mut ast::Select) -> ControlFlow<Infallible> {
-        tell_apart(select, None);
+        if self.with_order != Some(&raw const *select) {
+            tell_apart(select, None);
+        }
         ControlFlow::Continue(())
     }
 }

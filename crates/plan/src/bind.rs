@@ -66,6 +66,7 @@ use halcyon_sql::parse::{parse_query, with_stack};
 use halcyon_sql::rows::ResultColumn;
 use halcyon_sql::types::{PG_TYPE_KEY, SqlType};
 use halcyon_sql::values::sql_type_of;
+use halcyon_unnest::grouping_sets::with_columns_grouped;
 
 /// The greatest depth of views on views.
 const VIEW_DEPTH_MAX: usize = 32;
@@ -527,7 +528,8 @@ impl Context<'_> {
         let planned =
             SqlToRel::new(self).sql_statement_to_plan_with_context(statement, &mut context);
         // A function that is not looked up any more because the statement is to end is none that does not exist.
-        planned.or_else(|error| go_on().and(Err(error))).and_then(told_casts::taken_out)
+        let planned = planned.or_else(|error| go_on().and(Err(error)))?;
+        told_casts::taken_out(with_columns_grouped(planned)?)
     }
 
     fn view(&self, view: &View) -> Result<Arc<dyn TableSource>> {

@@ -594,13 +594,21 @@ fn out_of_range() -> DataFusionError {
     external(SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "timestamp out of range"))
 }
 
+/// The year 2000, in seconds since 1970.
+const YEAR_2000: f64 = 946_684_800.0;
+
 /// Moments of seconds since 1970. Errors: 22008.
 fn moments_of(seconds: &ColumnarValue) -> Result<ColumnarValue> {
     let array = seconds.to_array(1)?;
     let moment = |seconds: f64| {
-        let us = (seconds * 1e6).round_ties_even();
+        // PostgreSQL rounds the distance from the year 2000.
+        let since = ((seconds - YEAR_2000) * 1e6).round_ties_even();
         // As many as timestamps have.
-        if us.abs() < 9.2e18 { Ok(us as i64) } else { Err(out_of_range()) }
+        if since.abs() < 9.2e18 {
+            Ok(since as i64 + YEAR_2000 as i64 * 1_000_000)
+        } else {
+            Err(out_of_range())
+        }
     };
     let moments: TimestampMicrosecondArray =
         array.as_primitive::<Float64Type>().try_unary(moment)?;

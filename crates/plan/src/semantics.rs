@@ -39,12 +39,12 @@ use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::type_coercion::binary::type_union_resolution;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::when;
 use datafusion::logical_expr::{
     BinaryExpr, Distinct, Expr, ExprSchemable, InvariantLevel, Join, LogicalPlan,
     LogicalPlanBuilder, Operator, Projection, RecursiveQuery, ScalarUDF, Subquery, Union,
     WindowFunctionDefinition,
 };
+use datafusion::logical_expr::{lit, when};
 use datafusion::optimizer::Analyzer;
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercionRewriter;
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
@@ -79,8 +79,8 @@ use halcyon_sql::error::{SqlError, SqlState};
 use halcyon_sql::type_names::{UNCONSTRAINED, cast_type};
 use halcyon_sql::types::{Element, OID_ALIAS_KEY, SqlType, TYPE_KEY};
 use halcyon_sql::values::{shown_type, sql_type_of, sql_type_of_arrow, to_scalar};
-use halcyon_unnest::grouping_sets::with_columns_grouped;
 use halcyon_unnest::set_operations::{with_copies_counted, with_flat_unions};
+use halcyon_unnest::sorts::with_subqueries_below_sorts;
 use halcyon_unnest::{has_subquery, unnest};
 use halcyon_value::pattern::moment;
 
@@ -129,7 +129,8 @@ pub fn meaning(
 ) -> Result<(LogicalPlan, Vec<SqlType>)> {
     aggregates_are_own(&plan)?;
     recursion_is_well_formed(&plan)?;
-    let plan = with_columns_grouped(with_copies_counted(with_fields_compared(plan)?)?)?;
+    let plan = with_copies_counted(with_fields_compared(plan)?)?;
+    let plan = with_subqueries_below_sorts(plan)?;
     let plan = literals(plan)?;
     let plan = outer_references(plan)?;
     let mut types = Parameters::new(given);
@@ -382,6 +383,21 @@ fn recursion_with_its_types(mut query: RecursiveQuery) -> Result<LogicalPlan> {
     })?;
     if let Some(planned) = planned {
         let schema = DFSchema::try_from(planned.as_ref().clone())?;
+        for (at, field) in schema.fields().iter().enumerate() {
+            let (first, then) = (field.data_type(), type_of(&query.recursive_term, at));
+            if first.is_integer() && (then.is_decimal() || then.is_floating()) {
+                let message = format!(
+                    "recursive query \"{}\" column {} has type {} in non-recursive term but type {} overall",
+                    query.name,
+                    at + 1,
+                    shown_type(first),
+                    shown_type(then),
+                );
+                let error = SqlError::new(SqlState::DATATYPE_MISMATCH, message);
+                let hint = "Cast the output of the non-recursive term to the correct type.";
+                return Err(external(error.hint(hint)));
+            }
+        }
         for term in [&mut query.static_term, &mut query.recursive_term] {
             let plan = with_constants_of(term.as_ref().clone(), &schema)?;
             let plan = coerce_plan_expr_for_schema(plan, &schema)?;
@@ -551,6 +567,8 @@ fn operators(plan: LogicalPlan, types: &mut Parameters) -> Result<LogicalPlan> {
         let node = match node {
             LogicalPlan::Union(union) => LogicalPlan::Union(set_operation(union)?),
             LogicalPlan::Join(join) => LogicalPlan::Join(intersection(join)?),
+            // What its first part is cast to may have another number of digits now.
+            LogicalPlan::RecursiveQuery(query) => recursion_with_its_types(query)?,
             LogicalPlan::Filter(mut filter) if untyped(&filter.predicate) => {
                 filter.predicate = adapt(filter.predicate, &DataType::Boolean, types)?;
                 LogicalPlan::Filter(filter)
@@ -952,6 +970,9 @@ fn adapt(expr: Expr, ty: &DataType, types: &mut Parameters) -> Result<Expr> {
 
 /// A constant of type `ty` from its text in quotes. Errors: those of the type's input.
 pub(crate) fn typed_constant(text: &str, ty: &DataType) -> Result<Expr> {
+    if let Some(present) = present(text, ty) {
+        return Ok(present);
+    }
     match sql_type_of_arrow(ty) {
         // A constant of the column's own type leaves the column without a cast, so that indexes can
         // be used.
@@ -963,6 +984,29 @@ pub(crate) fn typed_constant(text: &str, ty: &DataType) -> Result<Expr> {
         Some(ty) => constant(text, ty, &TimeZone::UTC),
         None => Ok(Expr::Literal(ScalarValue::Utf8View(Some(text.to_owned())), None)),
     }
+}
+
+/// A day or moment that is called by a word for the present: a function of the session.
+/// Source: PostgreSQL, "Special Values".
+fn present(text: &str, ty: &DataType) -> Option<Expr> {
+    let words = ["now", "today", "tomorrow", "yesterday"];
+    let word = words.into_iter().find(|word| word.eq_ignore_ascii_case(text.trim()))?;
+    if !is_day_or_moment(ty) {
+        return None;
+    }
+    let name = if word == "now" { "now" } else { "current_date" };
+    let function = execution::functions().into_iter().find(|own| own.name() == name)?;
+    let begin = function.call(Vec::new());
+    let day = |by: i32| {
+        let days = whole(to(begin.clone(), DataType::Int32), Operator::Plus, lit(by));
+        to(days, DataType::Date32)
+    };
+    Some(match word {
+        "tomorrow" => to(day(1), ty.clone()),
+        "yesterday" => to(day(-1), ty.clone()),
+        _ if begin.get_type(&DFSchema::empty()).ok().as_ref() == Some(ty) => begin,
+        _ => to(begin, ty.clone()),
+    })
 }
 
 /// A TIMESTAMPTZ constant. If the text names no zone, it is a cast, which uses the session's zone.

@@ -1,4 +1,4 @@
-//! Integers in the first part of a recursive query, whose types are those of the whole query.
+//! Integers and texts in the first part of a recursive query, whose types are those of the whole query.
 //!
 //! DataFusion's planner takes every integer constant for a BIGINT, and the recursive part is planned with the columns
 //! of the first before constants get the types that PostgreSQL gives them. So a constant that is a column by itself
@@ -8,7 +8,7 @@ use datafusion::sql::sqlparser::ast::{
     DataType, Expr, Query, SelectItem, SetExpr, UnaryOperator, Value,
 };
 
-use crate::made::{cast, number, quoted};
+use crate::made::{cast, is_quoted, number, quoted};
 
 /// Writes the type of such constants.
 pub(crate) fn settle(query: &mut Query) {
@@ -37,7 +37,7 @@ fn body(first: &mut SetExpr) {
 fn item(item: &mut SelectItem) {
     match item {
         // A cast would name the column.
-        SelectItem::UnnamedExpr(expr) if is_integer(expr) => {
+        SelectItem::UnnamedExpr(expr) if is_integer(expr) || is_text(expr) => {
             typed(expr);
             let expr = std::mem::replace(expr, number("0"));
             *item = SelectItem::ExprWithAlias { expr, alias: quoted("?column?".to_owned()) };
@@ -59,10 +59,18 @@ fn is_integer(expr: &Expr) -> bool {
         if matches!(&value.value, Value::Number(digits, false) if digits.parse::<i32>().is_ok()))
 }
 
-/// Casts a constant that is an INTEGER to it.
+/// Whether an expression is a constant in quotes, or NULL: texts, where nothing says otherwise.
+fn is_text(expr: &Expr) -> bool {
+    is_quoted(expr) || matches!(expr, Expr::Value(value) if value.value == Value::Null)
+}
+
+/// Casts a constant that is an INTEGER or a text to that.
 fn typed(expr: &mut Expr) {
-    if is_integer(expr) {
-        let constant = std::mem::replace(expr, number("0"));
-        *expr = cast(Expr::Nested(Box::new(constant)), DataType::Integer(None));
-    }
+    let ty = match (is_integer(expr), is_text(expr)) {
+        (true, _) => DataType::Integer(None),
+        (_, true) => DataType::Text,
+        _ => return,
+    };
+    let constant = std::mem::replace(expr, number("0"));
+    *expr = cast(Expr::Nested(Box::new(constant)), ty);
 }

@@ -254,6 +254,12 @@ fn bind_cursor(statement: &CursorStatement) -> (Utility, &'static str) {
     }
 }
 
+/// A statement that has nothing to do.
+fn nothing() -> Utility {
+    let (tables, indexes, schemas) = (Vec::new(), Vec::new(), Vec::new());
+    Utility::Upkeep { verb: UpkeepVerb::Analyze, tables, indexes, schemas }
+}
+
 fn bind_upkeep(upkeep: &Upkeep) -> Result<Utility> {
     let (mut tables, mut indexes, mut schemas) = (Vec::new(), Vec::new(), Vec::new());
     for object in &upkeep.objects {
@@ -307,6 +313,11 @@ pub fn bind(statement: &ast::Statement) -> Result<Option<(Utility, &'static str)
             (Utility::Deallocate((!all).then(|| fold(name))), "DEALLOCATE")
         }
         Statement::Lock(lock) => (bind_lock(lock), "LOCK TABLE"),
+        // There are none of these kinds, so there is none of this name either.
+        Statement::DropFunction(drop) if drop.if_exists => (nothing(), "DROP FUNCTION"),
+        Statement::DropProcedure { if_exists: true, .. } => (nothing(), "DROP PROCEDURE"),
+        Statement::DropTrigger(drop) if drop.if_exists => (nothing(), "DROP TRIGGER"),
+        Statement::DropPolicy(drop) if drop.if_exists => (nothing(), "DROP POLICY"),
         _ => return Ok(None),
     };
     Ok(Some(bound))

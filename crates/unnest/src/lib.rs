@@ -39,6 +39,7 @@ mod outer;
 mod prepared;
 mod rows;
 pub mod set_operations;
+pub mod sorts;
 
 use std::sync::Arc;
 

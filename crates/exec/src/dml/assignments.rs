@@ -20,7 +20,15 @@ pub(super) fn assignments<'q>(
 ) -> Result<Vec<(u16, Cow<'q, Expr>)>> {
     let mut found = Vec::new();
     let column = |name: &ObjectName| -> Result<u16> {
-        let name = parts(name)?.pop().unwrap_or_default();
+        let mut named = parts(name)?;
+        if named.len() > 1 {
+            // PostgreSQL takes the first for a column of a composite type.
+            let message =
+                format!("column \"{}\" of relation \"{}\" does not exist", named[0], table.name);
+            let hint = "SET target columns cannot be qualified with the relation name.";
+            return Err(SqlError::new(SqlState::UNDEFINED_COLUMN, message).hint(hint));
+        }
+        let name = named.pop().unwrap_or_default();
         if system_columns::is_one(&name) && table.column(&name).is_none() {
             let message = format!("cannot assign to system column \"{name}\"");
             return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));

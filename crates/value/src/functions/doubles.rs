@@ -3,10 +3,11 @@
 //! Errors are PostgreSQL's: where a function has no value it raises an error instead of giving NaN,
 //! and where the result overflows or vanishes it does so instead of giving infinity or zero.
 
-use super::ArgumentKind::Double;
-use super::{Function, Gives, Meaning, Volatility, takes};
+use super::ArgumentKind::{Decimal, Double};
+use super::{Answer, Function, Gives, Meaning, Volatility, takes};
 use crate::error::{Refusal, Result, ValueError};
 use crate::types::Type;
+use crate::value::ValueRef;
 
 /// A degree in radians.
 const DEGREE: f64 = core::f64::consts::PI / 180.0;
@@ -76,6 +77,13 @@ pub(super) static FUNCTIONS: &[Function] = &[
             0.0
         })
     }),
+    Function::new(
+        &["sign"],
+        "-1, 0 or 1: the decimal's sign.",
+        takes(&[Decimal]),
+        Gives::Type(Type::Decimal { precision: 1, scale: 0 }),
+        |args, _| Ok(Answer::Value(ValueRef::Decimal(args.decimal(0)?.signum()))),
+    ),
     of_one(&["cbrt"], "The cube root.", &[], |x| Ok(x.cbrt())),
     of_two(
         &["power", "pow"],

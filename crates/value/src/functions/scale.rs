@@ -1,6 +1,6 @@
-//! `scale` and `min_scale`: digits behind a decimal's point; its `sign`.
+//! `scale` and `min_scale`: digits behind a decimal's point.
 
-use super::ArgumentKind::{Decimal, Exact};
+use super::ArgumentKind::Exact;
 use super::{Answer, Function, Gives, takes};
 use crate::types::Type;
 use crate::value::ValueRef;
@@ -14,13 +14,6 @@ pub(super) static FUNCTIONS: &[Function] = &[
         takes(&[Exact]),
         INTEGER,
         |args, _| Ok(Answer::Value(ValueRef::Int32(args.scale(0).max(0).into()))),
-    ),
-    Function::new(
-        &["sign"],
-        "-1, 0 or 1: the decimal's sign.",
-        takes(&[Decimal]),
-        Gives::Type(Type::Decimal { precision: 1, scale: 0 }),
-        |args, _| Ok(Answer::Value(ValueRef::Decimal(args.decimal(0)?.signum()))),
     ),
     Function::new(
         &["min_scale"],
