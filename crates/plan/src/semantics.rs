@@ -1684,7 +1684,7 @@ fn binary_operator(binary: BinaryExpr, schema: &DFSchema, types: &mut Parameters
                 let (left, right) = documents::compared(left, &op.to_string(), right, schema)?;
                 let is_ordered = matches!(op, Lt | LtEq | Gt | GtEq);
                 match is_ordered
-                    && lt == rt
+                    && nested::without_names(&lt) == nested::without_names(&rt)
                     && matches!(sql_type_of_arrow(&lt), Some(SqlType::Array(_)))
                 {
                     true => Ok(whole(nested::key_of(left), op, nested::key_of(right))),
