@@ -26,7 +26,7 @@ use halcyon_sql::diagnose::external;
 use halcyon_sql::error::{SqlError, SqlState};
 use halcyon_sql::types::{OID_ALIAS_KEY, PG_TYPE_KEY};
 
-use crate::sliding::sliding;
+use crate::sliding::{of_intervals, sliding};
 
 /// The most centroids of a digest.
 const CENTROIDS_MAX: i128 = 100_000;
@@ -176,7 +176,14 @@ impl AggregateUDFImpl for Corrected {
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
         self.check(&args)?;
-        Ok(self.looking(self.inner.accumulator(args)?))
+        let own = match self.correction {
+            Correction::Watched => of_intervals(self.inner.name(), &args),
+            _ => None,
+        };
+        Ok(self.looking(match own {
+            Some(own) => own,
+            None => self.inner.accumulator(args)?,
+        }))
     }
 
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
@@ -208,7 +215,11 @@ impl AggregateUDFImpl for Corrected {
     ) -> Result<Box<dyn Accumulator>> {
         self.check(&args)?;
         if self.correction == Correction::Watched {
-            return Ok(self.looking(sliding(&self.inner, args)?));
+            let accumulator = match of_intervals(self.inner.name(), &args) {
+                Some(own) => own,
+                None => sliding(&self.inner, args)?,
+            };
+            return Ok(self.looking(accumulator));
         }
         Ok(self.looking(self.inner.create_sliding_accumulator(args)?))
     }

@@ -11,11 +11,15 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array};
-use arrow::datatypes::{DataType, FieldRef, Float64Type, Schema};
+use arrow::datatypes::{
+    DataType, FieldRef, Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
+    Schema,
+};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::function::AccumulatorArgs;
 use datafusion::logical_expr::{Accumulator, AggregateUDF};
 use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr};
+use halcyon_value::Interval;
 
 /// An accumulator of a frame that leaves rows behind.
 pub(crate) fn sliding(
@@ -38,6 +42,91 @@ pub(crate) fn sliding(
         Some(adds) => Box::new(Finite { inner, adds, count: 0, apart: [0; 3] }),
         None => inner,
     })
+}
+
+/// The accumulator of `min` and `max` of intervals as window functions, which DataFusion compares month by month;
+/// `None` for all else.
+pub(crate) fn of_intervals(name: &str, args: &AccumulatorArgs<'_>) -> Option<Box<dyn Accumulator>> {
+    let is_least = match name {
+        "min" => true,
+        "max" => false,
+        _ => return None,
+    };
+    let [field] = args.expr_fields else { return None };
+    matches!(field.data_type(), DataType::Interval(IntervalUnit::MonthDayNano)).then(|| {
+        Box::new(Spans { is_least, rows: VecDeque::new(), best: None }) as Box<dyn Accumulator>
+    })
+}
+
+/// The least or the greatest interval of a frame.
+#[derive(Debug)]
+struct Spans {
+    is_least: bool,
+    /// Intervals of the frame as they came, oldest first; NULL is none.
+    rows: VecDeque<Option<IntervalMonthDayNano>>,
+    /// The first of those that are to be found, if it is known.
+    best: Option<IntervalMonthDayNano>,
+}
+
+fn key(span: IntervalMonthDayNano) -> i128 {
+    let (months, days, nanos) = (span.months, span.days, span.nanoseconds);
+    Interval { months, days, nanos }.sort_key()
+}
+
+impl Spans {
+    fn is_better(&self, new: IntervalMonthDayNano, old: IntervalMonthDayNano) -> bool {
+        if self.is_least { key(new) < key(old) } else { key(new) > key(old) }
+    }
+}
+
+impl Accumulator for Spans {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        for span in values[0].as_primitive::<IntervalMonthDayNanoType>() {
+            // Of a frame whose best has left, the new best is looked for when it is asked for.
+            let was_known = self.best.is_some() || self.rows.iter().all(Option::is_none);
+            if let Some(span) = span.filter(|_| was_known)
+                && self.best.is_none_or(|best| self.is_better(span, best))
+            {
+                self.best = Some(span);
+            }
+            self.rows.push_back(span);
+        }
+        Ok(())
+    }
+
+    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        for left in self.rows.drain(..values[0].len()).flatten() {
+            if self.best.is_some_and(|best| key(best) == key(left)) {
+                self.best = None;
+            }
+        }
+        Ok(())
+    }
+
+    fn supports_retract_batch(&self) -> bool {
+        true
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        if self.best.is_none() {
+            let known = self.rows.iter().copied().flatten();
+            self.best =
+                known.reduce(|best, next| if self.is_better(next, best) { next } else { best });
+        }
+        Ok(ScalarValue::IntervalMonthDayNano(self.best))
+    }
+
+    fn size(&self) -> usize {
+        size_of_val(self) + self.rows.capacity() * size_of::<Option<IntervalMonthDayNano>>()
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        unreachable!("a window has no partial states")
+    }
+
+    fn merge_batch(&mut self, _: &[ArrayRef]) -> Result<()> {
+        unreachable!("a window has no partial states")
+    }
 }
 
 /// The arguments of an accumulator, kept to make others.
@@ -272,6 +361,30 @@ mod tests {
         assert_eq!(now(&[2.0], &[1.0, f64::INFINITY]), Some(f64::NEG_INFINITY));
         assert_eq!(now(&[], &[f64::NEG_INFINITY]), Some(2.0));
         assert!(now(&[f64::NAN], &[2.0]).unwrap().is_nan());
+    }
+
+    #[test]
+    fn the_least_interval_of_a_frame_is_by_its_length() {
+        let spans = |days: &[(i32, i32)]| -> [ArrayRef; 1] {
+            let span = |(months, days): &(i32, i32)| IntervalMonthDayNano::new(*months, *days, 0);
+            let all = days.iter().map(span);
+            [Arc::new(arrow::array::IntervalMonthDayNanoArray::from_iter_values(all))]
+        };
+        let mut least = Spans { is_least: true, rows: VecDeque::new(), best: None };
+        let mut now = |came: &[(i32, i32)], left: &[(i32, i32)]| {
+            least.update_batch(&spans(came)).unwrap();
+            least.retract_batch(&spans(left)).unwrap();
+            match least.evaluate().unwrap() {
+                ScalarValue::IntervalMonthDayNano(span) => {
+                    span.map(|span| (span.months, span.days))
+                }
+                other => panic!("{other}"),
+            }
+        };
+        assert_eq!(now(&[(1, 0), (0, 40)], &[]), Some((1, 0)));
+        assert_eq!(now(&[(0, 29)], &[(1, 0)]), Some((0, 29)));
+        assert_eq!(now(&[(2, 0)], &[(0, 40), (0, 29)]), Some((2, 0)));
+        assert_eq!(now(&[], &[(2, 0)]), None);
     }
 
     #[test]

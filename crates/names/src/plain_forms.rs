@@ -74,8 +74,8 @@ fn quoted_value(value: &Value) -> Option<&str> {
     }
 }
 
-/// A moment that is called by a word for the present. Source: PostgreSQL, "Special Values".
-fn present(text: &str, ty: &DataType) -> Option<Expr> {
+/// The moment that a constant in quotes is, if it is a word for the present: a call. Source: PostgreSQL, "Special Values".
+pub fn present(text: &str, ty: &DataType) -> Option<Expr> {
     let is_day = matches!(ty, DataType::Date);
     if !is_day && !matches!(ty, DataType::Timestamp(..)) {
         return None;
@@ -222,4 +222,58 @@ fn by_sets(key: Expr) -> Result<Expr> {
         }
         other => other,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use halcyon_sql::parse::parse_query;
+
+    fn settled(text: &str) -> String {
+        let mut query = parse_query(text).expect(text);
+        match settle(&mut query) {
+            Ok(()) => query.to_string(),
+            Err(error) => error.state().to_string(),
+        }
+    }
+
+    #[test]
+    fn forms_become_what_the_planner_takes() {
+        for (text, expected) in [
+            (
+                "SELECT DISTINCT lower(a) FROM t ORDER BY (lower(a)) DESC",
+                "SELECT DISTINCT lower(a) FROM t ORDER BY 1 DESC",
+            ),
+            // Names stay names, and behind a star places are not known.
+            ("SELECT DISTINCT a FROM t ORDER BY a", "SELECT DISTINCT a FROM t ORDER BY a"),
+            (
+                "SELECT DISTINCT *, a + 1 FROM t ORDER BY a + 1",
+                "SELECT DISTINCT *, a + 1 FROM t ORDER BY a + 1",
+            ),
+            ("SELECT a + 1 FROM t ORDER BY a + 1", "SELECT a + 1 FROM t ORDER BY a + 1"),
+            (
+                "SELECT a, b FROM t GROUP BY ROLLUP (1, b)",
+                "SELECT a, b FROM t GROUP BY ROLLUP (a, b)",
+            ),
+            ("SELECT a FROM t GROUP BY ROLLUP (2)", "42P10"),
+            ("SELECT a FROM t GROUP BY (a, b)", "SELECT a FROM t GROUP BY a, b"),
+            (
+                "SELECT a FROM t GROUP BY ROLLUP ((a, b), c)",
+                "SELECT a FROM t GROUP BY GROUPING SETS ((a, b, c), (a, b), ())",
+            ),
+            (
+                "SELECT a FROM t GROUP BY CUBE ((a, b), c)",
+                "SELECT a FROM t GROUP BY GROUPING SETS ((a, b, c), (a, b), (c), ())",
+            ),
+            ("SELECT a FROM t WHERE ('true')", "SELECT a FROM t WHERE ('true')::BOOLEAN"),
+            (
+                "SELECT a FROM t WHERE d >= DATE 'Tomorrow'",
+                "SELECT a FROM t WHERE d >= (\"current_date\"() + 1)::DATE",
+            ),
+            ("SELECT 'today'::text", "SELECT 'today'::TEXT"),
+            ("SELECT a 'b' FROM t", "42601"),
+        ] {
+            assert_eq!(settled(text), expected, "{text}");
+        }
+    }
 }

@@ -311,3 +311,31 @@ pub fn taken_out(plan: LogicalPlan) -> Result<LogicalPlan> {
     })
     .data()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use halcyon_sql::parse::parse_query;
+
+    #[test]
+    fn expressions_that_differ_in_casts_alone_are_told_apart() {
+        for (text, casts_told) in [
+            ("SELECT sum(a), sum(a::numeric) FROM t", 1),
+            ("SELECT sum(a::int), sum(a::numeric) FROM t", 2),
+            ("SELECT sum(a::int), sum(b::numeric), sum(a::int) FROM t", 0),
+            // Places stand for the items, which are rewritten where they are written.
+            ("SELECT a::date, a::time FROM t GROUP BY 1, 2", 2),
+            ("SELECT a::date FROM t GROUP BY a::date ORDER BY a::date", 0),
+            ("SELECT a, a::date FROM t GROUP BY a, a::date ORDER BY a::date", 3),
+            ("SELECT a::int FROM t GROUP BY ROLLUP (a::int)", 2),
+            ("SELECT sum((SELECT 1)), sum((SELECT 2)) FROM t", 2),
+            ("SELECT max(a) FROM (SELECT sum(b), sum(b::int) AS a FROM t) q", 1),
+            ("SELECT a::int, a::text FROM t", 0),
+        ] {
+            let mut query = parse_query(text).expect(text);
+            settle(&mut query);
+            let told = query.to_string().matches(NAME).count();
+            assert_eq!(told, casts_told, "{query}");
+        }
+    }
+}

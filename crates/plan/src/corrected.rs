@@ -100,8 +100,10 @@ pub(crate) fn array_has_all() -> Arc<ScalarUDF> {
 
 /// `array_has_any` for `a && b`.
 pub(crate) fn array_has_any() -> Arc<ScalarUDF> {
-    static ARRAY_HAS_ANY: LazyLock<Arc<ScalarUDF>> =
-        LazyLock::new(|| products::bounded(&array_has_any_udf()).expect("one of those"));
+    static ARRAY_HAS_ANY: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
+        let inner = products::bounded(&array_has_any_udf()).expect("one of those");
+        Corrected::function(&inner, Correction::KnownUnless(has_null, None))
+    });
     Arc::clone(&ARRAY_HAS_ANY)
 }
 

@@ -7,7 +7,8 @@
 //! compare intervals themselves and know indexes; and [`with_keys`] puts keys in wherever the
 //! analytical executor sorts, groups or joins by intervals.
 //!
-//! Deviation: `greatest` and `least`, and `min` and `max` over windows with frames, are DataFusion's.
+//! `min` and `max` over windows (`halcyon_aggregates`), `greatest` and `least` (the table of functions) compare by it
+//! too.
 
 use std::sync::{Arc, LazyLock};
 

@@ -181,10 +181,16 @@ impl ExprPlanner for Operators {
             Op::StringConcat if [&lt, &rt].iter().any(|ty| matches!(ty, DataType::List(_))) => {
                 Ok(PlannerResult::Original(arrays_alike(expr, &lt, &rt)?))
             }
-            // Two parameters are texts.
-            Op::StringConcat if untyped(&expr.left) && untyped(&expr.right) => {
+            // Parameters are texts, beside one another and beside what is written as text.
+            Op::StringConcat
+                if (untyped(&expr.left) && is_written(&rt))
+                    || (untyped(&expr.right) && is_written(&lt)) =>
+            {
                 let RawBinaryExpr { op, left, right } = expr;
-                let text = |side| parameter_of(side, &DataType::Utf8View);
+                let text = |side: Expr| match untyped(&side) {
+                    true => parameter_of(side, &DataType::Utf8View),
+                    false => side,
+                };
                 let (left, right) = (text(left), text(right));
                 Ok(PlannerResult::Original(RawBinaryExpr { op, left, right }))
             }
@@ -388,6 +394,11 @@ fn calculation(
             Ok(PlannerResult::Original(RawBinaryExpr { op, left, right }))
         }
     }
+}
+
+/// Whether `||` writes values of a type as text.
+fn is_written(ty: &DataType) -> bool {
+    ty.is_null() || ty.is_numeric() || is_temporal(ty) || is_text(ty) || *ty == DataType::Boolean
 }
 
 /// Whether an operand has no type of its own.

@@ -846,22 +846,23 @@ impl Parameters {
                 Expr::Placeholder(placeholder) => (&placeholder.id, Arc::clone(field)),
                 _ => return,
             },
-            Expr::ScalarFunction(call) if call.name() == "array_has" => {
-                match call.args.as_slice() {
-                    [Expr::Placeholder(placeholder), element] => {
-                        let element = match element {
-                            element if untyped(element) || quoted(element).is_some() => {
-                                Ok(DataType::Utf8View)
-                            }
-                            element => element.get_type(schema),
-                        };
-                        let Some(element) = element.ok().filter(|ty| !ty.is_null()) else { return };
-                        let item = Field::new_list_field(element, true);
-                        let list = DataType::List(Arc::new(item));
-                        (&placeholder.id, Arc::new(Field::new("", list, true)))
+            Expr::ScalarFunction(call) if corrected::takes_element(call.name()) => {
+                let (list, element) = match (call.name(), call.args.as_slice()) {
+                    ("array_prepend", [element, list]) | (_, [list, element, ..]) => {
+                        (list, element)
                     }
                     _ => return,
-                }
+                };
+                let Expr::Placeholder(placeholder) = list else { return };
+                let element = match element {
+                    element if untyped(element) || quoted(element).is_some() => {
+                        Ok(DataType::Utf8View)
+                    }
+                    element => element.get_type(schema),
+                };
+                let Some(element) = element.ok().filter(|ty| !ty.is_null()) else { return };
+                let list = DataType::List(Arc::new(Field::new_list_field(element, true)));
+                (&placeholder.id, Arc::new(Field::new("", list, true)))
             }
             _ => return,
         };
@@ -1322,6 +1323,11 @@ fn call(function: ScalarFunction, schema: &DFSchema, types: &mut Parameters) -> 
             all_of_one_type(args.iter_mut(), schema, how)?;
             if name != "nullif" {
                 match_each_other(&name.to_uppercase(), args.iter(), schema)?;
+            }
+            // DataFusion's functions compare months before days.
+            if matches!(ty, DataType::Interval(_)) && matches!(name, "greatest" | "least") {
+                let name = if name == "least" { "least" } else { "greatest" };
+                return Ok(table_functions::call(name, args));
             }
             // DataFusion's function would give the value in the type of the comparison.
             let first = args.first().map(|arg| arg.get_type(schema)).transpose()?;

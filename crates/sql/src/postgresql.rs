@@ -3,6 +3,7 @@
 //! - `a IS DISTINCT FROM b AND c` is `(a IS DISTINCT FROM b) AND c`.
 //! - `-2 ^ 2` is `(-2) ^ 2`.
 //! - COLLATE stands behind casts and COLLATE, too.
+//! - An element of ROLLUP, CUBE or GROUPING SETS may begin with a parenthesis and go on behind it.
 //! - `a ISNULL` is `a IS NULL`; texts in quotes on lines of their own are one text.
 //! - `a IN ((SELECT …), b)` has a list and not a subquery.
 //! - `(VALUES (1))` is a subquery and no call of a function.
@@ -54,10 +55,18 @@ impl Dialect for Postgresql {
 
     fn parse_prefix(&self, parser: &mut Parser<'_>) -> Option<Result<Expr, ParserError>> {
         go_on();
+        if let Some(sets) = grouping_sets(parser) {
+            return Some(sets);
+        }
         let op = match parser.peek_token_ref().token {
             Token::Minus => UnaryOperator::Minus,
             Token::Plus => UnaryOperator::Plus,
             Token::LParen if is_values(parser) => return Some(values(parser)),
+            Token::LParen if is_no_key(parser) => {
+                parser.next_token();
+                parser.next_token();
+                return Some(Ok(Expr::Tuple(Vec::new())));
+            }
             _ => return POSTGRESQL.parse_prefix(parser),
         };
         parser.next_token();
@@ -115,6 +124,12 @@ impl Dialect for Postgresql {
         POSTGRESQL.get_next_precedence(parser)
     }
 
+    /// Sets of keys are read by [`grouping_sets`].
+    fn supports_group_by_expr(&self) -> bool {
+        go_on();
+        false
+    }
+
     /// Texts in quotes with a new line between them are one.
     fn supports_string_literal_concatenation_with_newline(&self) -> bool {
         go_on();
@@ -131,7 +146,6 @@ impl Dialect for Postgresql {
         prec_value(precedence: Precedence) -> u8;
         supports_unicode_string_literal() -> bool;
         supports_filter_during_aggregation() -> bool;
-        supports_group_by_expr() -> bool;
         allow_extract_custom() -> bool;
         allow_extract_single_quotes() -> bool;
         supports_create_index_with_clause() -> bool;
@@ -239,6 +253,48 @@ fn is_long_chain(mut expr: &Expr) -> bool {
         };
     }
     true
+}
+
+/// Whether `()` comes next, where keys of GROUP BY stand.
+fn is_no_key(parser: &Parser<'_>) -> bool {
+    let is_close = matches!(parser.peek_nth_token_ref(1).token, Token::RParen);
+    is_close
+        && match &parser.get_current_token().token {
+            Token::Comma => true,
+            Token::Word(word) => word.keyword == Keyword::BY,
+            _ => false,
+        }
+}
+
+/// ROLLUP, CUBE or GROUPING SETS, if one of them comes next: sets of keys, each a key or several in parentheses.
+fn grouping_sets(parser: &mut Parser<'_>) -> Option<Result<Expr, ParserError>> {
+    let is_word = |at: usize, word: Keyword| {
+        matches!(&parser.peek_nth_token_ref(at).token,
+            Token::Word(next) if next.quote_style.is_none() && next.keyword == word)
+    };
+    let is_open = |at: usize| matches!(parser.peek_nth_token_ref(at).token, Token::LParen);
+    let (words, made): (usize, fn(Vec<Vec<Expr>>) -> Expr) = match () {
+        () if is_word(0, Keyword::ROLLUP) && is_open(1) => (1, Expr::Rollup),
+        () if is_word(0, Keyword::CUBE) && is_open(1) => (1, Expr::Cube),
+        () if is_word(0, Keyword::GROUPING) && is_word(1, Keyword::SETS) => (2, Expr::GroupingSets),
+        () => return None,
+    };
+    (0..words).for_each(|_| parser.advance_token());
+    let set = |parser: &mut Parser<'_>| {
+        if parser.consume_tokens(&[Token::LParen, Token::RParen]) {
+            return Ok(Vec::new());
+        }
+        Ok(match parser.parse_expr()? {
+            Expr::Tuple(keys) => keys,
+            Expr::Nested(key) => vec![*key],
+            key => vec![key],
+        })
+    };
+    let sets = parser
+        .expect_token(&Token::LParen)
+        .and_then(|_| parser.parse_comma_separated(set))
+        .and_then(|sets| parser.expect_token(&Token::RParen).map(|_| sets));
+    Some(sets.map(made))
 }
 
 /// Whether the word ISNULL comes next.

@@ -2,7 +2,8 @@
 
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::sql::sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, UnaryOperator, Value as AstValue,
+    DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, TimezoneInfo, UnaryOperator,
+    Value as AstValue,
 };
 use halcyon_store::{Value, ValueRef};
 
@@ -13,6 +14,7 @@ use halcyon_value::integer::widen;
 use crate::constraints::{literal_value, mismatch};
 use halcyon_catalog::sequence;
 use halcyon_catalog::{Catalog, Privilege, Sequence, Table};
+use halcyon_names::plain_forms;
 use halcyon_plan::bind::Binder;
 use halcyon_plan::env::Env;
 use halcyon_plan::scalar::Program;
@@ -233,10 +235,28 @@ pub(super) fn simple(
         };
         return Ok(Some(Cell::Param(at, convert)));
     }
+    if let Some(present) = word_for_the_present(expr, definition.ty) {
+        let schema = DFSchema::empty();
+        let bound = scope.binder.expr(&present, &schema)?;
+        return program(&bound, &schema, definition.ty, &definition.name).map(Some);
+    }
     let zone = &scope.binder.session.time_zone;
     constant(expr, definition.ty, &definition.name, zone)
         .map(|value| value.map(Cell::Const))
         .transpose()
+}
+
+/// `'now'`, `'today'` and their kin as values of a day or moment.
+fn word_for_the_present(expr: &Expr, ty: SqlType) -> Option<Expr> {
+    let Expr::Value(value) = expr else { return None };
+    let AstValue::SingleQuotedString(text) = &value.value else { return None };
+    let ty = match ty {
+        SqlType::Date => DataType::Date,
+        SqlType::Timestamp => DataType::Timestamp(None, TimezoneInfo::None),
+        SqlType::TimestampTz => DataType::Timestamp(None, TimezoneInfo::WithTimeZone),
+        _ => return None,
+    };
+    plain_forms::present(text, &ty)
 }
 
 /// Whether the expression is the word DEFAULT.

@@ -68,6 +68,8 @@ fn functions_mean_what_they_say() {
     let span = ValueRef::Interval(Interval { months: 1, days: 2, nanos: 0 });
     let days = |days| Interval { days, ..Interval::default() };
     let interval = |months, days, nanos| Value::Interval(Interval { months, days, nanos });
+    let back = Interval { nanos: -calendar::US_NS, ..Interval::default() };
+    let bytes = ValueRef::Bytes;
     let cases: &[Case<'_>] = &[
         ("textcat", &[t("a"), t("b")], made("ab")),
         ("concat", &[t("a"), ValueRef::Null, t("b")], made("ab")),
@@ -150,6 +152,14 @@ fn functions_mean_what_they_say() {
         ("hashtext", &[t("abc")], Value::Int32(-785_388_649)),
         ("hashtextextended", &[t("abc"), l(7)], Value::Int64(1_967_049_030_278_966_041)),
         ("bytes_length", &[ValueRef::Bytes(&[1, 2])], Value::Int32(2)),
+        ("bytes_substr", &[bytes(&[1, 2, 3]), l(2), l(1)], Value::Bytes(vec![2])),
+        ("bytes_substr", &[bytes(&[1, 2, 3]), l(-1), l(3)], Value::Bytes(vec![1])),
+        ("bytes_btrim", &[bytes(&[0, 1, 0]), bytes(&[0])], Value::Bytes(vec![1])),
+        ("bytes_ltrim", &[bytes(&[0, 1, 0]), bytes(&[0])], Value::Bytes(vec![1, 0])),
+        ("bytes_rtrim", &[bytes(&[0, 1, 0]), bytes(&[0])], Value::Bytes(vec![0, 1])),
+        ("bytes_position", &[bytes(&[1, 2, 3]), bytes(&[2, 3])], Value::Int32(2)),
+        ("bytes_position", &[bytes(&[1]), bytes(&[2])], Value::Int32(0)),
+        ("bytes_overlay", &[bytes(&[1, 2, 3]), bytes(&[9]), l(2)], Value::Bytes(vec![1, 9, 3])),
         ("bit_count", &[ValueRef::Bytes(&[3, 255])], Value::Int64(10)),
         ("get_byte", &[ValueRef::Bytes(&[3, 255]), i(1)], Value::Int32(255)),
         ("get_bit", &[ValueRef::Bytes(&[3, 1]), l(8)], Value::Int32(1)),
@@ -174,6 +184,25 @@ fn functions_mean_what_they_say() {
             interval(0, 3, 0),
         ),
         ("justify_interval", &[ValueRef::Interval(days(-31))], interval(-1, -1, 0)),
+        (
+            "interval_trunc",
+            &[t("month"), ValueRef::Interval(Interval { months: 1, days: 2, nanos: 3 })],
+            interval(1, 0, 0),
+        ),
+        (
+            "time_add",
+            &[ValueRef::Time(0), ValueRef::Interval(back)],
+            Value::Time(calendar::DAY_US - 1),
+        ),
+        ("time_subtract", &[ValueRef::Time(1), ValueRef::Interval(back)], Value::Time(2)),
+        (
+            "date_bin",
+            &[ValueRef::Interval(days(1)), noon, ValueRef::Timestamp(1)],
+            Value::Timestamp(1),
+        ),
+        ("seconds_rounded", &[ValueRef::Time(1_500_000), i(0)], Value::Time(2_000_000)),
+        // Before the year 2000 halves go down.
+        ("seconds_rounded", &[ValueRef::Timestamp(1_500_000), i(0)], Value::Timestamp(1_000_000)),
         ("make_date", &[i(1970), i(2), i(1)], Value::Date(31)),
         ("make_time", &[i(0), i(1), ValueRef::Float64(0.5)], Value::Time(60_500_000)),
         (
@@ -257,6 +286,7 @@ fn calls_have_the_types_of_their_row() {
 #[cfg(feature = "math")]
 const OF_DOUBLES: &[(&str, &[f64], f64)] = &[
     ("sqrt", &[2.25], 1.5),
+    ("sign", &[-2.5], -1.0),
     ("cbrt", &[-27.0], -3.0),
     ("power", &[2.0, -1.0], 0.5),
     ("exp", &[0.0], 1.0),
