@@ -55,9 +55,15 @@ impl VisitorMut for Selects {
 }
 
 fn tell_apart(select: &mut ast::Select, mut order: Option<&mut ast::OrderBy>) {
+    // Most SELECTs have nothing that could be left out of a name.
+    let mut found = Found { counts_alone: true, ..Found::default() };
+    let ControlFlow::Continue(()) = VisitMut::visit(select, &mut found);
+    if found.casts == 0 {
+        return;
+    }
     let mut found = Found::default();
     let ControlFlow::Continue(()) = VisitMut::visit(select, &mut found);
-    if found.casts == 0 || found.calls.is_empty() && !groups(select) {
+    if found.calls.is_empty() && !groups(select) {
         return;
     }
     // What a grouping set has as a key, the planner names without its table.
@@ -111,6 +117,8 @@ fn groups(select: &ast::Select) -> bool {
 /// Calls and casts of a SELECT, outside its subqueries.
 #[derive(Default)]
 struct Found {
+    /// Whether calls are not wanted.
+    counts_alone: bool,
     queries: usize,
     casts: usize,
     calls: Vec<ast::Expr>,
@@ -154,7 +162,7 @@ impl VisitorMut for Found {
                 self.casts += 1;
             }
             ast::Expr::Exists { .. } => self.casts += 1,
-            ast::Expr::Function(_) => self.calls.push(expr.clone()),
+            ast::Expr::Function(_) if !self.counts_alone => self.calls.push(expr.clone()),
             _ => {}
         }
         ControlFlow::Continue(())

@@ -21,6 +21,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable, GetFieldAccess, Operator, li
 use datafusion::sql::sqlparser::ast::BinaryOperator as Op;
 
 use crate::interrupts::go_on;
+use crate::nested::without_names;
 use crate::semantics::{
     comparable, is_text, narrow, no_operator, not_boolean, number, quoted, to, typed_constant,
     untyped,
@@ -258,7 +259,8 @@ fn arrays_alike(expr: RawBinaryExpr, lt: &DataType, rt: &DataType) -> Result<Raw
     let is_list = |ty: &DataType| matches!(ty, DataType::List(_));
     let typed = |operand: Expr, ty: &DataType| match operand {
         Expr::Placeholder(Placeholder { id, .. }) if untyped(&operand) => {
-            let field = Some(Arc::new(Field::new("", ty.clone(), true)));
+            // No kernel keeps the names of items' types.
+            let field = Some(Arc::new(Field::new("", without_names(ty), true)));
             Ok(Expr::Placeholder(Placeholder { id, field }))
         }
         operand => match quoted(&operand) {

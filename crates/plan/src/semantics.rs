@@ -1125,13 +1125,13 @@ pub(crate) fn operator(
             }
             Expr::AggregateFunction(call)
         }
-        Expr::IsTrue(expr) => Expr::IsTrue(truth(expr, types)?),
-        Expr::IsFalse(expr) => Expr::IsFalse(truth(expr, types)?),
-        Expr::IsUnknown(expr) => Expr::IsUnknown(truth(expr, types)?),
-        Expr::IsNotTrue(expr) => Expr::IsNotTrue(truth(expr, types)?),
-        Expr::IsNotFalse(expr) => Expr::IsNotFalse(truth(expr, types)?),
-        Expr::IsNotUnknown(expr) => Expr::IsNotUnknown(truth(expr, types)?),
-        Expr::Not(expr) => Expr::Not(truth(expr, types)?),
+        Expr::IsTrue(expr) => Expr::IsTrue(truth(*expr, types)?),
+        Expr::IsFalse(expr) => Expr::IsFalse(truth(*expr, types)?),
+        Expr::IsUnknown(expr) => Expr::IsUnknown(truth(*expr, types)?),
+        Expr::IsNotTrue(expr) => Expr::IsNotTrue(truth(*expr, types)?),
+        Expr::IsNotFalse(expr) => Expr::IsNotFalse(truth(*expr, types)?),
+        Expr::IsNotUnknown(expr) => Expr::IsNotUnknown(truth(*expr, types)?),
+        Expr::Not(expr) => Expr::Not(truth(*expr, types)?),
         Expr::IsNull(expr) if untyped(&expr) => {
             Expr::IsNull(Box::new(adapt(*expr, &DataType::Utf8View, types)?))
         }
@@ -1143,8 +1143,8 @@ pub(crate) fn operator(
 }
 
 /// An operand that is a condition.
-fn truth(expr: Box<Expr>, types: &mut Parameters) -> Result<Box<Expr>> {
-    adapt(*expr, &DataType::Boolean, types).map(Box::new)
+fn truth(expr: Expr, types: &mut Parameters) -> Result<Box<Expr>> {
+    adapt(expr, &DataType::Boolean, types).map(Box::new)
 }
 
 /// A cast that stands in the statement. NUMERIC without precision takes any decimal unchanged,

@@ -273,13 +273,17 @@ fn grouping_sets(parser: &mut Parser<'_>) -> Option<Result<Expr, ParserError>> {
             Token::Word(next) if next.quote_style.is_none() && next.keyword == word)
     };
     let is_open = |at: usize| matches!(parser.peek_nth_token_ref(at).token, Token::LParen);
-    let (words, made): (usize, fn(Vec<Vec<Expr>>) -> Expr) = match () {
-        () if is_word(0, Keyword::ROLLUP) && is_open(1) => (1, Expr::Rollup),
-        () if is_word(0, Keyword::CUBE) && is_open(1) => (1, Expr::Cube),
-        () if is_word(0, Keyword::GROUPING) && is_word(1, Keyword::SETS) => (2, Expr::GroupingSets),
+    type Made = fn(Vec<Vec<Expr>>) -> Expr;
+    let made: Made = match () {
+        () if is_word(0, Keyword::ROLLUP) && is_open(1) => Expr::Rollup,
+        () if is_word(0, Keyword::CUBE) && is_open(1) => Expr::Cube,
+        () if is_word(0, Keyword::GROUPING) && is_word(1, Keyword::SETS) => {
+            parser.advance_token();
+            Expr::GroupingSets
+        }
         () => return None,
     };
-    (0..words).for_each(|_| parser.advance_token());
+    parser.advance_token();
     let set = |parser: &mut Parser<'_>| {
         if parser.consume_tokens(&[Token::LParen, Token::RParen]) {
             return Ok(Vec::new());
