@@ -225,6 +225,11 @@ impl AggregateUDFImpl for Corrected {
     }
 
     fn order_sensitivity(&self) -> AggregateOrderSensitivity {
+        // `string_agg` orders its values by itself, as `array_agg` does, of which DataFusion makes it; so several with
+        // different orders stand beside each other.
+        if self.correction == Correction::Texts {
+            return AggregateOrderSensitivity::SoftRequirement;
+        }
         self.inner.order_sensitivity()
     }
 
@@ -232,6 +237,9 @@ impl AggregateUDFImpl for Corrected {
         self: Arc<Self>,
         beneficial: bool,
     ) -> Result<Option<Arc<dyn AggregateUDFImpl>>> {
+        if self.correction == Correction::Texts {
+            return Ok(Some(self));
+        }
         let inner = self.inner.as_ref().clone().with_beneficial_ordering(beneficial)?;
         Ok(inner.map(|inner| {
             let (inner, correction) = (Arc::new(inner), self.correction);
@@ -248,6 +256,9 @@ impl AggregateUDFImpl for Corrected {
     }
 
     fn reverse_expr(&self) -> ReversedUDAF {
+        if self.correction == Correction::Texts {
+            return ReversedUDAF::NotSupported;
+        }
         self.inner.reverse_udf()
     }
 

@@ -3,7 +3,8 @@
 //! DataFusion asks an accumulator to take out what has left the frame, and refuses frames where it cannot:
 //! `string_agg`, `array_agg`, those of a set. Here such an aggregate keeps the frame's rows and begins anew for
 //! every row ([`Retained`]), as PostgreSQL does. Sums and averages of floats can take out all but infinities
-//! and NaN, of which nothing comes back: these are counted beside the sum ([`Finite`]).
+//! and NaN, of which nothing comes back: these are counted beside the sum ([`Finite`]). Small frames of floats begin
+//! anew, too, since a rest is left of what is taken out.
 //!
 //! Cost: [`Retained`] takes the frame's size for every row, [`Finite`] one more pass over the values.
 
@@ -39,7 +40,10 @@ pub(crate) fn sliding(
         return Ok(Box::new(Retained { function, args: kept, rows: VecDeque::new() }));
     }
     Ok(match of {
-        Some(adds) => Box::new(Finite { inner, adds, count: 0, apart: [0; 3] }),
+        Some(adds) => {
+            let anew = Some((Arc::clone(function), kept, VecDeque::new()));
+            Box::new(Finite { inner, anew, adds, count: 0, apart: [0; 3] })
+        }
         None => inner,
     })
 }
@@ -239,10 +243,16 @@ impl Accumulator for Retained {
     }
 }
 
+/// Rows of a frame of floats up to which its value is computed anew for each row: what is added and taken out again
+/// leaves a rest, which is seen where values of very different size pass by.
+const ANEW_MAX: usize = 64;
+
 /// An accumulator of finite floats; others are counted.
 #[derive(Debug)]
 struct Finite {
     inner: Box<dyn Accumulator>,
+    /// The aggregate and the rows of the frame, while it has had few.
+    anew: Option<(Arc<AggregateUDF>, Arguments, VecDeque<Option<f64>>)>,
     /// Whether an infinity is the result, as that of a sum; or NaN, as of deviations.
     adds: bool,
     /// Values that are not NULL.
@@ -255,6 +265,15 @@ impl Finite {
     /// The finite values; the others are counted by `sign`, and NULL.
     fn finite(&mut self, values: &[ArrayRef], sign: i64) -> Vec<ArrayRef> {
         let floats = values[0].as_primitive::<Float64Type>();
+        if let Some((_, _, rows)) = &mut self.anew {
+            match sign {
+                1 => rows.extend(floats),
+                _ => drop(rows.drain(..floats.len())),
+            }
+            if rows.len() > ANEW_MAX {
+                self.anew = None;
+            }
+        }
         self.count += sign * (floats.len() - floats.null_count()) as i64;
         if floats.values().iter().all(|value| value.is_finite()) {
             return values.to_vec();
@@ -290,6 +309,12 @@ impl Accumulator for Finite {
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
         let found = match self.apart {
+            [0, 0, 0] if let Some((function, args, rows)) = &self.anew => {
+                let mut of_frame = function.accumulator(args.lent())?;
+                let floats: Float64Array = rows.iter().copied().collect();
+                of_frame.update_batch(&[Arc::new(floats)])?;
+                return of_frame.evaluate();
+            }
             [0, 0, 0] => return self.inner.evaluate(),
             [_, 0, 0] if self.adds => f64::INFINITY,
             [0, _, 0] if self.adds => f64::NEG_INFINITY,
@@ -361,6 +386,19 @@ mod tests {
         assert_eq!(now(&[2.0], &[1.0, f64::INFINITY]), Some(f64::NEG_INFINITY));
         assert_eq!(now(&[], &[f64::NEG_INFINITY]), Some(2.0));
         assert!(now(&[f64::NAN], &[2.0]).unwrap().is_nan());
+    }
+
+    #[test]
+    fn nothing_is_left_of_what_has_left_a_small_frame() {
+        let mut sum = of_floats(&sum_udaf());
+        sum.update_batch(&floats(&[1e20, 1.0])).unwrap();
+        sum.retract_batch(&floats(&[1e20])).unwrap();
+        assert_eq!(sum.evaluate().unwrap(), ScalarValue::Float64(Some(1.0)));
+        // A frame that has been large takes out what has left it.
+        let many = vec![1.0; 2 * ANEW_MAX];
+        sum.update_batch(&floats(&many)).unwrap();
+        sum.retract_batch(&floats(&many)).unwrap();
+        assert_eq!(sum.evaluate().unwrap(), ScalarValue::Float64(Some(1.0)));
     }
 
     #[test]
