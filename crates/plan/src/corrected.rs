@@ -366,10 +366,16 @@ fn known(
     args: &[ColumnarValue],
     is_unknown: impl Fn(&ArrayRef, &[ArrayRef], usize) -> bool,
 ) -> Result<ColumnarValue> {
-    let rows = match &found {
-        ColumnarValue::Array(found) => found.len(),
-        ColumnarValue::Scalar(_) => 1,
+    // DataFusion may say one thing of all rows: nothing is in an empty array.
+    let of_rows = args.iter().find_map(|arg| match arg {
+        ColumnarValue::Array(array) => Some(array.len()),
+        ColumnarValue::Scalar(_) => None,
+    });
+    let found = match of_rows {
+        Some(rows) => ColumnarValue::Array(found.to_array(rows)?),
+        None => found,
     };
+    let rows = of_rows.unwrap_or(1);
     let values = found.to_array(rows)?;
     let args = args.iter().map(|arg| arg.to_array(rows)).collect::<Result<Vec<_>>>()?;
     let unknown: BooleanArray =

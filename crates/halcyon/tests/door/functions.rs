@@ -96,6 +96,12 @@ fn a_statement_that_waits_began_before_it_waited() {
                 now() = statement_timestamp()";
     let rows = std::thread::scope(|scope| {
         let waiting = scope.spawn(|| session.query(asks, &[]).and_then(|rows| rows.collect()));
+        // However long it is until it has been planned.
+        let mut watcher = database.session();
+        let waits = "SELECT count(*) > 0 FROM halcyon.locks WHERE NOT granted";
+        while one(&mut watcher, waits) != "true" {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
         std::thread::sleep(std::time::Duration::from_millis(60));
         holder.batch("COMMIT").expect("nothing to refuse");
         waiting.join().expect("no panic").expect("the lock is free")
