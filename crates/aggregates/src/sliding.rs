@@ -395,10 +395,13 @@ mod tests {
         sum.retract_batch(&floats(&[1e20])).unwrap();
         assert_eq!(sum.evaluate().unwrap(), ScalarValue::Float64(Some(1.0)));
         // A frame that has been large takes out what has left it.
-        let many = vec![1.0; 2 * ANEW_MAX];
+        let mut sum = of_floats(&sum_udaf());
+        sum.update_batch(&floats(&[1.0])).unwrap();
+        let many = vec![2.0; 2 * ANEW_MAX];
         sum.update_batch(&floats(&many)).unwrap();
-        sum.retract_batch(&floats(&many)).unwrap();
-        assert_eq!(sum.evaluate().unwrap(), ScalarValue::Float64(Some(1.0)));
+        sum.retract_batch(&floats(&[1.0])).unwrap();
+        sum.retract_batch(&floats(&many[1..])).unwrap();
+        assert_eq!(sum.evaluate().unwrap(), ScalarValue::Float64(Some(2.0)));
     }
 
     #[test]

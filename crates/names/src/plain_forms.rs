@@ -271,7 +271,7 @@ mod tests {
                 "SELECT a FROM t WHERE d >= (\"current_date\"() + 1)::DATE",
             ),
             ("SELECT 'today'::text", "SELECT 'today'::TEXT"),
-            ("SELECT a 'b' FROM t", "42601"),
+            ("SELECT a + 1 'b' FROM t", "42601"),
         ] {
             assert_eq!(settled(text), expected, "{text}");
         }
