@@ -4,17 +4,16 @@
 //! |---|---|
 //! | `SELECT DISTINCT lower(s) … ORDER BY lower(s)` | `… ORDER BY 1` |
 //! | `GROUP BY ROLLUP (1)`, `GROUP BY (a, b)`, `ROLLUP ((a, b), c)` | `ROLLUP` of the first item; `a, b`; the sets themselves |
-//! | `'today'::date`, `TIMESTAMP 'now'` | `current_date`, `now()` |
 //! | `WHERE 'true'`, `ON 'true'`, `HAVING 'true'` | the constant as a condition |
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, DataType, Distinct, Expr, GroupByExpr, JoinConstraint, JoinOperator, OrderBy,
-    OrderByKind, Query, Select, SelectItem, SetExpr, Value, VisitMut, VisitorMut,
+    DataType, Distinct, Expr, GroupByExpr, JoinConstraint, JoinOperator, OrderBy, OrderByKind,
+    Query, Select, SelectItem, SetExpr, Value, VisitMut, VisitorMut,
 };
 use halcyon_sql::error::{Result, SqlError, SqlState};
-use halcyon_sql::made::{call, cast, is_quoted, number};
+use halcyon_sql::made::{cast, is_quoted, number};
 
 /// Writes these forms of a query in others. Before items have names.
 ///
@@ -40,62 +39,12 @@ impl VisitorMut for Forms {
         ControlFlow::Continue(())
     }
 
-    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
-        let (text, ty) = match expr {
-            Expr::Cast { expr, data_type, .. } => (quoted_text(expr), &*data_type),
-            Expr::TypedString(typed) => (quoted_value(&typed.value.value), &typed.data_type),
-            _ => return ControlFlow::Continue(()),
-        };
-        if let Some(present) = text.and_then(|text| present(text, ty)) {
-            *expr = present;
-        }
-        ControlFlow::Continue(())
-    }
-
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<SqlError> {
         match settle_select(select) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(error),
         }
     }
-}
-
-fn quoted_text(expr: &Expr) -> Option<&str> {
-    match bare(expr) {
-        Expr::Value(value) => quoted_value(&value.value),
-        _ => None,
-    }
-}
-
-fn quoted_value(value: &Value) -> Option<&str> {
-    match value {
-        Value::SingleQuotedString(text) => Some(text),
-        _ => None,
-    }
-}
-
-/// The moment that a constant in quotes is, if it is a word for the present: a call. Source: PostgreSQL, "Special Values".
-pub fn present(text: &str, ty: &DataType) -> Option<Expr> {
-    let is_day = matches!(ty, DataType::Date);
-    if !is_day && !matches!(ty, DataType::Timestamp(..)) {
-        return None;
-    }
-    let today = || call("current_date", Vec::new());
-    let day = |op| {
-        Expr::Nested(Box::new(Expr::BinaryOp {
-            left: Box::new(today()),
-            op,
-            right: Box::new(number("1")),
-        }))
-    };
-    let moment = match text.trim().to_lowercase().as_str() {
-        "now" => call("now", Vec::new()),
-        "today" => today(),
-        "tomorrow" => day(BinaryOperator::Plus),
-        "yesterday" => day(BinaryOperator::Minus),
-        _ => return None,
-    };
-    Some(cast(moment, ty.clone()))
 }
 
 fn settle_select(select: &mut Select) -> Result<()> {
@@ -266,11 +215,6 @@ mod tests {
                 "SELECT a FROM t GROUP BY GROUPING SETS ((a, b, c), (a, b), (c), ())",
             ),
             ("SELECT a FROM t WHERE ('true')", "SELECT a FROM t WHERE ('true')::BOOLEAN"),
-            (
-                "SELECT a FROM t WHERE d >= DATE 'Tomorrow'",
-                "SELECT a FROM t WHERE d >= (\"current_date\"() + 1)::DATE",
-            ),
-            ("SELECT 'today'::text", "SELECT 'today'::TEXT"),
             ("SELECT a + 1 'b' FROM t", "42601"),
         ] {
             assert_eq!(settled(text), expected, "{text}");

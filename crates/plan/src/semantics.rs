@@ -987,11 +987,15 @@ pub(crate) fn typed_constant(text: &str, ty: &DataType) -> Result<Expr> {
     }
 }
 
-/// A day or moment that is called by a word for the present: a function of the session.
-/// Source: PostgreSQL, "Special Values".
-fn present(text: &str, ty: &DataType) -> Option<Expr> {
+/// The word for the present that a text is, in lower case. Source: PostgreSQL, "Special Values".
+pub fn word_for_the_present(text: &str) -> Option<&'static str> {
     let words = ["now", "today", "tomorrow", "yesterday"];
-    let word = words.into_iter().find(|word| word.eq_ignore_ascii_case(text.trim()))?;
+    words.into_iter().find(|word| word.eq_ignore_ascii_case(text.trim()))
+}
+
+/// A day or moment that is called by a word for the present: a function of the session.
+fn present(text: &str, ty: &DataType) -> Option<Expr> {
+    let word = word_for_the_present(text)?;
     if !is_day_or_moment(ty) {
         return None;
     }
@@ -1941,6 +1945,9 @@ pub(crate) fn cast(expr: Expr, schema: &DFSchema, zone: &str) -> Result<Transfor
         return Ok(Transformed::no(Expr::Cast(Cast { expr: inner, field })));
     };
     if let Some(text) = quoted(&inner) {
+        if let Some(present) = present(text, field.data_type()) {
+            return present.transform_up(|expr| cast(expr, schema, zone));
+        }
         let zone = TimeZone::parse(zone).map_err(external)?;
         let mut folded = explicit(text, to, &zone)?;
         // Arrow does not tell CHAR, VARCHAR and TEXT apart, and the first is shown with its blanks.

@@ -713,11 +713,8 @@ fn operator(expr: &mut Expr) -> Result<()> {
         return Ok(());
     }
     let old = match expr {
-        Expr::Like { escape_char: Some(_), .. }
-        | Expr::Like { any: true, .. }
-        | Expr::Like { .. }
-        | Expr::ILike { escape_char: Some(_), .. }
-        | Expr::ILike { any: true, .. }
+        Expr::Like { .. }
+        | Expr::ILike { .. }
         | Expr::SimilarTo { .. }
         | Expr::AtTimeZone { .. }
         | Expr::UnaryOp { .. }
@@ -741,56 +738,7 @@ fn operator(expr: &mut Expr) -> Result<()> {
         _ => return Ok(()),
     };
     *expr = match old {
-        Expr::Like { any: false, pattern, expr, negated, escape_char }
-            if let Some(patterns) = array_syntax::all_patterns(&pattern)? =>
-        {
-            let like = |pattern| Expr::Like {
-                negated,
-                any: false,
-                expr: expr.clone(),
-                pattern: escaped(Box::new(pattern), escape_char.clone()),
-                escape_char: None,
-            };
-            array_syntax::all_of(patterns, like)
-        }
-        Expr::Like { any: true, pattern, expr, negated, escape_char }
-            if let Some(patterns) = array_syntax::patterns(&pattern)? =>
-        {
-            let like = |pattern| Expr::Like {
-                negated,
-                any: false,
-                expr: expr.clone(),
-                pattern: escaped(Box::new(pattern), escape_char.clone()),
-                escape_char: None,
-            };
-            array_syntax::any_of(patterns, like)
-        }
-        Expr::ILike { any: true, pattern, expr, negated, escape_char }
-            if let Some(patterns) = array_syntax::patterns(&pattern)? =>
-        {
-            let like = |pattern| Expr::ILike {
-                negated,
-                any: false,
-                expr: expr.clone(),
-                pattern: escaped(Box::new(pattern), escape_char.clone()),
-                escape_char: None,
-            };
-            array_syntax::any_of(patterns, like)
-        }
-        Expr::Like { negated, any, expr, pattern, escape_char } => Expr::Like {
-            negated,
-            any,
-            expr,
-            pattern: escaped(pattern, escape_char),
-            escape_char: None,
-        },
-        Expr::ILike { negated, any, expr, pattern, escape_char } => Expr::ILike {
-            negated,
-            any,
-            expr,
-            pattern: escaped(pattern, escape_char),
-            escape_char: None,
-        },
+        old @ (Expr::Like { .. } | Expr::ILike { .. }) => pattern_match(old)?,
         Expr::SimilarTo { negated, expr, pattern, escape_char } => {
             let mut args = vec![*pattern];
             args.extend(escape_char.map(Expr::Value));
@@ -879,6 +827,35 @@ fn operator(expr: &mut Expr) -> Result<()> {
         other => other,
     };
     Ok(())
+}
+
+/// LIKE or ILIKE with its escape character, and with ANY or ALL patterns of a list as conditions of one each.
+fn pattern_match(old: Expr) -> Result<Expr> {
+    let (Expr::Like { any, pattern, .. } | Expr::ILike { any, pattern, .. }) = &old else {
+        return Ok(old);
+    };
+    let (any, pattern) = (*any, pattern.as_ref().clone());
+    let with = |pattern: Expr, several: bool| {
+        let mut one = old.clone();
+        if let Expr::Like { any, pattern: own, escape_char, .. }
+        | Expr::ILike { any, pattern: own, escape_char, .. } = &mut one
+        {
+            *any = several;
+            *own = escaped(Box::new(pattern), escape_char.take());
+        }
+        one
+    };
+    let one = |pattern| with(pattern, false);
+    Ok(match any {
+        true => match array_syntax::patterns(&pattern)? {
+            Some(patterns) => array_syntax::any_of(patterns, one),
+            None => with(pattern, true),
+        },
+        false => match array_syntax::all_patterns(&pattern)? {
+            Some(patterns) => array_syntax::all_of(patterns, one),
+            None => one(pattern),
+        },
+    })
 }
 
 /// Whether what stands behind ANY or ALL is an array.

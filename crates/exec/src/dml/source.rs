@@ -14,13 +14,14 @@ use halcyon_value::integer::widen;
 use crate::constraints::{literal_value, mismatch};
 use halcyon_catalog::sequence;
 use halcyon_catalog::{Catalog, Privilege, Sequence, Table};
-use halcyon_names::plain_forms;
 use halcyon_plan::bind::Binder;
 use halcyon_plan::env::Env;
 use halcyon_plan::scalar::Program;
+use halcyon_plan::semantics::word_for_the_present;
 use halcyon_sql::coerce::{self, Arena, TimeZone};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::{fold, parts};
+use halcyon_sql::made::cast;
 use halcyon_sql::parse::parse_expr;
 use halcyon_sql::types::SqlType;
 use halcyon_sql::values::sql_type_of;
@@ -235,7 +236,7 @@ pub(super) fn simple(
         };
         return Ok(Some(Cell::Param(at, convert)));
     }
-    if let Some(present) = word_for_the_present(expr, definition.ty) {
+    if let Some(present) = present(expr, definition.ty) {
         let schema = DFSchema::empty();
         let bound = scope.binder.expr(&present, &schema)?;
         return program(&bound, &schema, definition.ty, &definition.name).map(Some);
@@ -247,7 +248,7 @@ pub(super) fn simple(
 }
 
 /// `'now'`, `'today'` and their kin as values of a day or moment.
-fn word_for_the_present(expr: &Expr, ty: SqlType) -> Option<Expr> {
+fn present(expr: &Expr, ty: SqlType) -> Option<Expr> {
     let Expr::Value(value) = expr else { return None };
     let AstValue::SingleQuotedString(text) = &value.value else { return None };
     let ty = match ty {
@@ -256,7 +257,8 @@ fn word_for_the_present(expr: &Expr, ty: SqlType) -> Option<Expr> {
         SqlType::TimestampTz => DataType::Timestamp(None, TimezoneInfo::WithTimeZone),
         _ => return None,
     };
-    plain_forms::present(text, &ty)
+    word_for_the_present(text)?;
+    Some(cast(expr.clone(), ty))
 }
 
 /// Whether the expression is the word DEFAULT.
