@@ -116,7 +116,7 @@ pub(super) fn decode(bytes: &[u8], ty: SqlType) -> Result<Value> {
         SqlType::Jsonb if bytes.first() != Some(&1) => {
             let version = bytes.first().copied().unwrap_or(0);
             let message = format!("unsupported jsonb version number {version}");
-            return Err(SqlError::new(SqlState::INTERNAL_ERROR, message));
+            return Err(SqlError::new(SqlState::INVALID_BINARY_REPRESENTATION, message));
         }
         SqlType::Char(_)
         | SqlType::Varchar(_)

@@ -8,6 +8,7 @@ use super::{Arguments, Gives, Kind, Row, error, text};
 use datafusion::common::ScalarValue;
 use halcyon_sql::error::{Result, SqlState};
 use halcyon_sql::identifier::{quote_ident, quote_literal};
+use halcyon_value::integer::{self, Width};
 
 pub(super) const ROWS: &[Row] = &[Row {
     repeats: true,
@@ -116,9 +117,12 @@ fn read(
             return Err(wrong("too few arguments for format()"));
         }
         *next = at + 1;
-        let given: i64 = args.text(at).trim().parse().unwrap_or(0);
+        let given = match args.text(at).trim() {
+            "" => 0,
+            text => integer::parse(text, Width::Integer)?,
+        };
         specifier.to_the_left |= given < 0;
-        width = Some(usize::try_from(given.unsigned_abs()).unwrap_or(0).min(1 << 28));
+        width = Some(given.unsigned_abs() as usize);
     } else if width.is_none() {
         width = digits(characters)?;
     }

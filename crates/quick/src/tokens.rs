@@ -129,7 +129,8 @@ impl<'t> Lexer<'t> {
     fn parameter(&mut self) -> Option<Kind<'t>> {
         let found = self.run(1, |byte| byte.is_ascii_digit());
         let ends = !is_of_word(self.byte(0)) && self.byte(0).is_ascii();
-        (found.len() > 1 && ends).then_some(Kind::Parameter(found))
+        let is_one = found[1..].parse::<u16>().is_ok_and(|number| number > 0);
+        (is_one && ends).then_some(Kind::Parameter(found))
     }
 
     fn quoted_word(&mut self) -> Option<Kind<'t>> {

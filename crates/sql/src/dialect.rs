@@ -959,7 +959,7 @@ fn constant(value: ast::ValueWithSpan) -> Expr {
     let Value::Number(digits, _) = &value.value else { return Expr::Value(value) };
     let (mantissa, exponent) = digits.split_once(['e', 'E']).unwrap_or((digits, "0"));
     let (whole, places) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let exponent: i64 = exponent.parse().unwrap_or(i64::MAX / 2);
+    let exponent = exponent.parse().unwrap_or(i64::from(i32::MAX)).clamp(-(1 << 32), 1 << 32);
     let before = whole.trim_start_matches('0').len() as i64 + exponent.max(0);
     let after = (places.len() as i64 - exponent).max(0);
     if before.max(0) + after <= 38 {

@@ -20,7 +20,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::hints::{self, Hints};
 pub use crate::stack::with_stack;
 use crate::stack::with_stack_for_tokens;
-use crate::syntax::{self, Lines, Statement, from_tokenizer, too_deep};
+use crate::syntax::{self, Lines, Statement, at, from_tokenizer, too_deep};
 pub use crate::syntax::{DEPTH_MAX, NESTING_MAX};
 
 /// A statement and where it came from.
@@ -159,6 +159,7 @@ pub fn parse_own_expr(text: &str) -> Expr {
 
 fn parse_one(tokens: &[TokenWithSpan], text: &str) -> Result<Statement> {
     check_brackets(tokens)?;
+    check_parameters(tokens, text)?;
     with_stack_for_tokens(tokens.len(), || syntax::parse(tokens, text))
 }
 
@@ -198,6 +199,28 @@ fn check_brackets(tokens: &[TokenWithSpan]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Errors: 42P02 for a parameter that is none of the 65,535 that a client may give; what is kept of a statement has a
+/// place for every parameter up to the highest. 42601 for `$` before anything but digits.
+fn check_parameters(tokens: &[TokenWithSpan], text: &str) -> Result<()> {
+    let mut given = tokens.iter().filter_map(|token| match &token.token {
+        Token::Placeholder(name) => Some((name, name.strip_prefix('$')?, token.span.start)),
+        _ => None,
+    });
+    given.try_for_each(|(name, digits, place)| {
+        if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            let message = format!("syntax error at or near \"{name}\"");
+            return Err(at(SqlError::new(SqlState::SYNTAX_ERROR, message), Some(place), text));
+        }
+        match digits.parse::<u16>() {
+            Ok(1..) => Ok(()),
+            Ok(0) | Err(_) => {
+                let message = format!("there is no parameter {name}");
+                Err(at(SqlError::new(SqlState::UNDEFINED_PARAMETER, message), Some(place), text))
+            }
+        }
+    })
 }
 
 fn shift(error: SqlError, offset: u32) -> SqlError {

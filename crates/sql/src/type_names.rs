@@ -93,7 +93,7 @@ fn undefined(ty: &DataType) -> SqlError {
 fn custom(name: &str, modifiers: &[String], ty: &DataType) -> Result<SqlType> {
     let length = || match modifiers {
         [] => Ok(None),
-        [length] => length.parse().map(Some).map_err(|_| undefined(ty)),
+        [length] => bounded_length(length.parse().map_err(|_| undefined(ty))?).map(Some),
         _ => Err(undefined(ty)),
     };
     Ok(match name {
@@ -175,16 +175,21 @@ fn decimal(info: &ExactNumberInfo) -> Result<SqlType> {
 }
 
 fn char_length(length: &Option<CharacterLength>) -> Result<Option<u32>> {
-    const LENGTH_MAX: u64 = 10_485_760;
     match length {
         None | Some(CharacterLength::Max) => Ok(None),
-        Some(CharacterLength::IntegerLength { length, .. }) => match length {
-            1..=LENGTH_MAX => Ok(Some(*length as u32)),
-            _ => Err(SqlError::new(
-                SqlState::INVALID_PARAMETER_VALUE,
-                format!("length for type character must be between 1 and {LENGTH_MAX}"),
-            )),
-        },
+        Some(CharacterLength::IntegerLength { length, .. }) => bounded_length(*length).map(Some),
+    }
+}
+
+/// A length of texts, for which columns, casts and results have room.
+fn bounded_length(length: u64) -> Result<u32> {
+    const LENGTH_MAX: u64 = 10_485_760;
+    match length {
+        1..=LENGTH_MAX => Ok(length as u32),
+        _ => Err(SqlError::new(
+            SqlState::INVALID_PARAMETER_VALUE,
+            format!("length for type character must be between 1 and {LENGTH_MAX}"),
+        )),
     }
 }
 
@@ -212,10 +217,6 @@ pub(crate) fn take_places(ty: &mut DataType) -> Option<u64> {
 ///
 /// Errors: 42704 for unknown names, 0A000 for arrays of arrays and the like, 22023 for bad lengths.
 pub fn cast_type(ty: &DataType) -> Result<SqlType> {
-    let length = |length: &Option<CharacterLength>| match length {
-        Some(CharacterLength::IntegerLength { length, .. }) => Some(*length as u32),
-        _ => None,
-    };
     Ok(match ty {
         DataType::Boolean | DataType::Bool => SqlType::Boolean,
         DataType::SmallInt(_) | DataType::Int2(_) => SqlType::SmallInt,
@@ -229,11 +230,13 @@ pub fn cast_type(ty: &DataType) -> Result<SqlType> {
             SqlType::Double
         }
         DataType::Numeric(info) | DataType::Decimal(info) | DataType::Dec(info) => decimal(info)?,
-        DataType::Character(n) | DataType::Char(n) => SqlType::Char(Some(length(n).unwrap_or(1))),
+        DataType::Character(n) | DataType::Char(n) => {
+            SqlType::Char(Some(char_length(n)?.unwrap_or(1)))
+        }
         DataType::CharacterVarying(n)
         | DataType::CharVarying(n)
         | DataType::Varchar(n)
-        | DataType::Nvarchar(n) => SqlType::Varchar(length(n)),
+        | DataType::Nvarchar(n) => SqlType::Varchar(char_length(n)?),
         DataType::Text | DataType::String(_) => SqlType::Text,
         DataType::Bytea | DataType::Blob(_) | DataType::Binary(_) | DataType::Varbinary(_) => {
             SqlType::Bytea
@@ -265,6 +268,7 @@ fn custom_cast_type(name: &ObjectName, arguments: &[String]) -> Result<SqlType> 
     let last = name.0.last().and_then(ObjectNamePart::as_ident);
     let word = last.map(fold).unwrap_or_default();
     let length = arguments.first().and_then(|length| length.parse().ok());
+    let length = length.map(bounded_length).transpose()?;
     Ok(match word.as_str() {
         "bpchar" => SqlType::Char(length),
         "name" | "cstring" | "tid" => SqlType::Text,

@@ -182,7 +182,7 @@ fn binary(bytes: &[u8], ty: SqlType) -> Result<Value, SqlError> {
             first => {
                 let version = first.map_or(0, |(version, _)| *version);
                 let message = format!("unsupported jsonb version number {version}");
-                return Err(SqlError::new(SqlState::INTERNAL_ERROR, message));
+                return Err(SqlError::new(SqlState::INVALID_BINARY_REPRESENTATION, message));
             }
         },
         SqlType::Bytea => Value::Bytes(bytes.to_vec()),

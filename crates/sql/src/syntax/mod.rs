@@ -48,7 +48,7 @@ pub use cursor::{CursorStatement, DeclareCursor, Step};
 pub use ddl::{CreateRole, DdlStatement, RelationKind, RoleKind};
 pub use do_block::{Condition, DoBlock};
 pub use errors::{DEPTH_MAX, NESTING_MAX, position_of};
-pub(crate) use errors::{Lines, from_tokenizer, too_deep};
+pub(crate) use errors::{Lines, at, from_tokenizer, too_deep};
 pub(crate) use grammar::parse;
 pub use identity::{AlterIdentities, IdentityChange, TableChange};
 pub use identity_order::named_sequence;
