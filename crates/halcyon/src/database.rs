@@ -197,6 +197,16 @@ impl Database {
         self.shared.catalog().is_superuser(role)
     }
 
+    /// Whether a role exists and may log in.
+    pub fn may_log_in(&self, role: &str) -> bool {
+        self.shared.catalog().roles.get(role).is_some_and(|role| role.login)
+    }
+
+    /// Name of the role that [`Database::session`] acts for.
+    pub fn first_superuser(&self) -> String {
+        first_superuser(&self.shared.catalog()).to_owned()
+    }
+
     /// Whether any role has a password.
     pub fn has_passwords(&self) -> bool {
         self.shared.catalog().roles.values().any(|role| role.verifier.is_some())
