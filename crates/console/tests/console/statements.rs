@@ -150,8 +150,11 @@ fn at_most_so_many_statements_run_at_once() {
         std::thread::spawn(move || browser.run(tab, "SELECT pg_sleep(60)"))
     };
     let running = [sleeps("a"), sleeps("b")];
+    let count = "SELECT 1 FROM halcyon.sessions WHERE statement LIKE 'SELECT pg_sleep%'
+                 AND state <> 'idle'";
+    until("two statements", || both.database.session().execute(count, &[]).unwrap() == 2);
     let one = json!({ "tab": "c", "sql": "SELECT 1" });
-    until("two statements", || browser.post("/api/run", &one).status == 429);
+    assert_eq!(browser.post("/api/run", &one).status, 429);
     // Panels are read all the same.
     browser.events("/api/live/sessions").named("sessions");
     for tab in ["a", "b"] {
