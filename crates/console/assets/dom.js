@@ -53,9 +53,8 @@ export function field(label, control, hint) {
 
 /// A card with a heading, the SQL that it shows, and a body.
 export function card(title, { sql, note, actions, wide } = {}, ...body) {
-  const heading = fresh("card");
-  return h("section", { class: wide ? "card wide" : "card", aria: { labelledby: heading } },
-    h("div", { class: "card-head" }, h("h2", { id: heading }, title), actions),
+  return h("section", { class: wide ? "card wide" : "card" },
+    h("div", { class: "card-head" }, h("h2", {}, title), actions),
     note && h("p", { class: "note" }, note),
     h("div", { class: "card-body" }, body),
     sql && source(sql));
@@ -67,7 +66,7 @@ export function source(sql) {
   return h("details", { class: "source" },
     h("summary", {}, "Where this comes from"),
     texts.map((text) => h("div", {},
-      h("pre", { tabindex: "0", role: "region", aria: { label: "SQL of this panel" } }, h("code", {}, text)),
+      h("pre", { tabindex: "0", role: "group", aria: { label: "SQL of this panel" } }, h("code", {}, text)),
       h("a", { href: `#/query?sql=${encodeURIComponent(text)}` }, "Open in the SQL page"))));
 }
 
@@ -91,7 +90,7 @@ export function confirmed(title, sql, verb) {
     const dialog = h("dialog", { aria: { labelledby: heading }, onclose: () => { resolve(dialog.returnValue === "yes"); dialog.remove(); } },
       h("form", { method: "dialog" },
         h("h2", { id: heading }, title),
-        h("pre", { tabindex: "0", role: "region", aria: { label: "SQL to be run" } }, h("code", {}, sql)),
+        h("pre", { tabindex: "0", role: "group", aria: { label: "SQL to be run" } }, h("code", {}, sql)),
         h("div", { class: "buttons" },
           h("button", { value: "no", autofocus: true }, "Keep"),
           h("button", { value: "yes", class: "danger" }, verb))));

@@ -104,7 +104,7 @@ async function login(note) {
   document.title = "Log in · Halcyon";
   const role = h("input", { name: "role", autocomplete: "username", required: true, maxlength: "63", spellcheck: "false", autocapitalize: "off" });
   const password = h("input", { name: "password", type: "password", autocomplete: "current-password", maxlength: "1000" });
-  const place = h("div", { role: "alert" });
+  const place = h("div");
   const button = h("button", { class: "primary" }, "Log in");
   const submit = async (event) => {
     event.preventDefault();

@@ -66,7 +66,7 @@ export function picture(lines) {
   return h("div", { class: "plan" },
     h("dl", { class: "facts" }, facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))),
     h("ul", { class: "tree", aria: { label: "Operators of the plan" } }, roots.map((node) => drawn(node, total))),
-    h("details", { class: "source" }, h("summary", {}, "The plan as text"), h("pre", { tabindex: "0", role: "region", aria: { label: "Plan as text" } }, lines.join("\n"))));
+    h("details", { class: "source" }, h("summary", {}, "The plan as text"), h("pre", { tabindex: "0", role: "group", aria: { label: "Plan as text" } }, lines.join("\n"))));
 }
 
 function drawn(node, total) {

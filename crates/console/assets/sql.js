@@ -122,8 +122,8 @@ export class Editor {
     this.behind = h("pre", { class: "editor-behind", aria: { hidden: "true" } });
     this.area = h("textarea", {
       class: "editor-area", spellcheck: "false", autocapitalize: "off", autocomplete: "off", rows: "9",
-      role: "combobox", value: text,
-      aria: { label: "SQL", autocomplete: "list", expanded: "false", controls: list, haspopup: "listbox" },
+      value: text,
+      aria: { label: "SQL", autocomplete: "list", controls: list, haspopup: "listbox" },
       oninput: () => this.changed(true), onscroll: () => this.align(), onkeydown: (event) => this.key(event), onblur: () => setTimeout(() => this.hide(), 150),
     });
     this.list = h("ul", { class: "completions", id: list, role: "listbox", hidden: true, aria: { label: "Completions" } });
@@ -167,7 +167,6 @@ export class Editor {
       onmousedown: (event) => { event.preventDefault(); this.take(at); },
     }, h("span", {}, item.label), h("span", { class: "faint" }, item.hint))));
     this.list.hidden = false;
-    this.area.setAttribute("aria-expanded", "true");
     this.choose(0);
     this.placeList();
   }
@@ -202,7 +201,6 @@ export class Editor {
 
   hide() {
     this.list.hidden = true;
-    this.area.setAttribute("aria-expanded", "false");
     this.area.removeAttribute("aria-activedescendant");
   }
 

@@ -56,7 +56,7 @@ export class Table {
     fill(this.body, sorted.slice(0, this.limit).map((row) => h("tr", { class: this.rowClass?.(row) || null },
       this.columns.map((column) => {
         const value = column.show ? column.show(row) : row[column.key];
-        return h("td", { class: column.numeric ? "number" : column.code ? "code" : null },
+        return h("td", { class: column.numeric ? "number" : column.long ? "long" : null },
           value === null || value === undefined || value === "" ? h("span", { class: "faint" }, "–") : value);
       }))));
     this.none.hidden = rows.length > 0;

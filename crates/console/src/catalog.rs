@@ -16,10 +16,13 @@ use crate::login::viewer;
 /// Columns that are told at most.
 const COLUMNS_MAX: usize = 20_000;
 
-/// Relations and their columns, as far as the role may use them.
-const COLUMNS: &str = "SELECT table_schema, table_name, column_name, data_type \
-    FROM information_schema.columns WHERE table_schema NOT IN ('pg_catalog', 'information_schema') \
-    ORDER BY table_schema, table_name, ordinal_position LIMIT 20000";
+/// Relations that the role may read, and their columns.
+const COLUMNS: &str = "SELECT n.nspname, c.relname, a.attname, format_type(a.atttypid, a.atttypmod) \
+    FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid \
+    JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+    WHERE a.attnum > 0 AND NOT a.attisdropped AND c.relkind IN ('r', 'v', 'm', 'p') \
+    AND n.nspname NOT IN ('pg_catalog', 'information_schema') \
+    AND has_table_privilege(c.oid, 'SELECT') ORDER BY 1, 2, a.attnum LIMIT 20000";
 
 /// `GET /api/catalog`: names for completion.
 pub(crate) async fn catalog(

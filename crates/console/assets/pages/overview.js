@@ -124,7 +124,7 @@ export function make() {
   function showLog(row, sample) {
     if (!row) {
       tiles.log.set("none", "the database lives in memory");
-      return fill(log, empty("This database lives in memory alone: there is no log. Start the server with --data to keep it on disk."));
+      return fill(log, h("div", { class: "wide" }, h("dt", {}, "There is none"), h("dd", {}, "This database lives in memory alone. The server keeps it on disk when it is started with --data.")));
     }
     tiles.log.set(bytes(row.bytes), row.error ? h("span", { class: "warn" }, "no commits are taken") : `${rate(sample.commits)} commits per second`);
     const facts = [
@@ -144,8 +144,9 @@ export function make() {
     card("Workload classes", { wide: true, sql: [sqlOf("overview", "classes"), sqlOf("overview", "latency")] }, classes.element),
     card("Workers", { wide: true, sql: sqlOf("overview", "workers"), note: "Each row is a worker, each column a second: the brighter, the busier." }, noWorkers, heat.element),
     card("Memory by account", { sql: sqlOf("overview", "accounts") }, accounts),
-    card("Sessions by state", { sql: sqlOf("overview", "sessions") }, states),
-    card("Log and checkpoint", { sql: sqlOf("overview", "log") }, log));
+    h("div", { class: "stack" },
+      card("Sessions by state", { sql: sqlOf("overview", "sessions") }, states),
+      card("Log and checkpoint", { sql: sqlOf("overview", "log") }, log)));
   requestAnimationFrame(() => {
     history.slice(0, -1).forEach((sample) => add(sample, false));
     const newest = history.at(-1);

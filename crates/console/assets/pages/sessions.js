@@ -40,7 +40,7 @@ function graph(edges, sessions) {
   const names = new Map(sessions.map((row) => [row.session, row]));
   const nodes = new Map();
   for (const { waiter, holder } of edges) for (const session of [waiter, holder]) nodes.set(session, 0);
-  // Whoever holds stands at the left; each waiter one column further than those it waits for.
+  // A session that holds stands at the left, a waiter one column further than those it waits for.
   for (let round = 0; round < nodes.size; round += 1) {
     for (const { waiter, holder } of edges) nodes.set(waiter, Math.min(Math.max(nodes.get(waiter), nodes.get(holder) + 1), nodes.size - 1));
   }
@@ -83,19 +83,19 @@ export function make() {
     { key: "client", label: "Client", show: (row) => row.client ?? "within the process" },
     { key: "state", label: "State", show: (row) => h("span", { class: `state ${row.state.startsWith("waiting") ? "warn" : row.state === "active" ? "good" : ""}` }, row.state) },
     { key: "transaction_started", label: "Transaction for", show: (row) => (row.transaction_started ? since(row.transaction_started) : "–") },
-    { key: "statement_started", label: "Statement", show: (row) => (row.statement ? [h("code", { title: row.statement }, short(row.statement.replace(/\s+/g, " "), 90)), row.state === "active" && h("span", { class: "faint" }, ` for ${since(row.statement_started)}`)] : "–") },
     {
       label: "", hiddenLabel: "Cancel and end", sort: false, show: (row) => h("div", { class: "buttons" },
         h("button", { type: "button", class: "small", data: { key: `c${row.session}` }, onclick: () => cancelOf(row.session), aria: { label: `Cancel the statement of session ${row.session}` } }, "Cancel"),
         h("button", { type: "button", class: "small danger", data: { key: `t${row.session}` }, onclick: () => endOf(row.session), aria: { label: `End session ${row.session}` } }, "End")),
     },
+    { key: "statement_started", label: "Statement", long: true, show: (row) => (row.statement ? [row.state === "active" && h("span", { class: "faint" }, `${since(row.statement_started)} · `), h("code", { title: row.statement }, short(row.statement.replace(/\s+/g, " "), 200))] : "–") },
   ], { sortBy: "session", descending: false });
   const queue = new Table("Statements that wait to be let in", [
     { key: "connection_id", label: "Session", numeric: true },
     { key: "workload_class_name", label: "Class" },
     { key: "user_name", label: "Role" },
     { key: "enqueue_time", label: "Waits for", show: (row) => since(row.enqueue_time) },
-    { key: "statement_string", label: "Statement", code: true, show: (row) => short((row.statement_string ?? "").replace(/\s+/g, " "), 100) },
+    { key: "statement_string", label: "Statement", long: true, show: (row) => short((row.statement_string ?? "").replace(/\s+/g, " "), 100) },
   ], { none: "No statement waits at the gate." });
 
   function show(panel, data) {

@@ -12,7 +12,7 @@ export function make() {
   let rows = [];
   const filter = h("input", { type: "search", spellcheck: "false", oninput: () => draw() });
   const list = new Table("Statements by total time", [
-    { key: "statement", label: "Statement", show: (row) => h("a", { class: "code", href: `#/query?sql=${encodeURIComponent(row.statement)}`, title: row.statement }, shortened(row.statement)) },
+    { key: "statement", label: "Statement", long: true, show: (row) => h("a", { class: "code", href: `#/query?sql=${encodeURIComponent(row.statement)}`, title: row.statement }, shortened(row.statement)) },
     { key: "share", label: "Share", numeric: true, show: (row) => percent(row.share) },
     { key: "total_ms", label: "Total", numeric: true, show: (row) => ms(row.total_ms) },
     { key: "calls", label: "Calls", numeric: true, show: (row) => count(row.calls) },

@@ -83,7 +83,7 @@ function facts(lines) {
     return h("li", {}, h("code", {}, table), h("b", { class: /O\((n|groups)/.test(cost) ? "cost warn" : "cost good" }, cost), h("span", { class: "faint" }, because.trim()));
   });
   return h("div", {}, h("ul", { class: "costs" }, costs),
-    h("pre", { tabindex: "0", role: "region", aria: { label: "The whole certificate" } }, lines.join("\n")));
+    h("pre", { tabindex: "0", role: "group", aria: { label: "The whole certificate" } }, lines.join("\n")));
 }
 
 /// Shows the rows of a view as they change. A row that has just come is marked for a moment.

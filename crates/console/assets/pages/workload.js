@@ -65,7 +65,7 @@ function sqlForm(label, controls, sqlOfForm, verb) {
       }
       update();
     },
-  }, controls, h("pre", { tabindex: "0", role: "region", aria: { label: `SQL of: ${label}` } }, shown), told, button);
+  }, controls, h("pre", { tabindex: "0", role: "group", aria: { label: `SQL of: ${label}` } }, shown), told, button);
   update();
   return { form, update };
 }
@@ -189,8 +189,9 @@ export function make() {
     card("Targets", { wide: true, sql: sqlOf("workload", "controller") }, controllers.element),
     card("Mappings", { wide: true, sql: sqlOf("workload", "mappings") }, mappings.element),
     card("Make or change a class", { note: "The SQL below is what is run." }, forSuperusers, classForm.form),
-    card("Make or drop a mapping", { note: "The SQL below is what is run." }, mapForm.form),
-    card("Brake", {}, brakeForm.form),
+    h("div", { class: "stack" },
+      card("Make or drop a mapping", { note: "The SQL below is what is run." }, mapForm.form),
+      card("Brake", {}, brakeForm.form)),
     card("Decisions of the gate and of rules", { wide: true, sql: sqlOf("workload", "events") }, events.element));
   return { element, show };
 }
