@@ -18,6 +18,9 @@ function numberOf(name) {
 export const colourOf = (name) => colour(`--series-${numberOf(name)}`);
 export const swatch = (name) => h("span", { class: `swatch series-${numberOf(name)}`, aria: { hidden: "true" } });
 
+// A moment on the axis: the date is today's.
+const clock = (at) => new Date(at * 1000).toTimeString().slice(0, 8);
+
 const open = new Set();
 // Colours are those of the theme, which canvas does not follow by itself.
 export function repaint() {
@@ -97,8 +100,8 @@ export class Lines {
         x: { time: true, range: (_, __, max) => [max - SPAN, max] },
         y: this.log ? { distr: 3 } : { range: (_, __, max) => [0, Math.max(max * 1.1, 1)] },
       },
-      axes: [axis, { ...axis, size: 58, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : this.show(tick))) }],
-      series: [{}, ...[...this.series.keys()].map((name) => ({ label: name, stroke: colourOf(name), width: 1.75, points: { show: this.times.length < 3 }, spanGaps: true }))],
+      axes: [{ ...axis, space: 70, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: 58, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : this.show(tick))) }],
+      series: [{}, ...[...this.series.keys()].map((name) => ({ label: name, stroke: colourOf(name), width: 1.75, points: { show: false }, spanGaps: true }))],
     }, this.data(), this.place);
   }
 

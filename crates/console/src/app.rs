@@ -1,15 +1,16 @@
 //! The state that all requests share.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
+use bytes::Bytes;
 use halcyon::Database;
 use halcyon_server::Logins;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Mutex, Semaphore, watch};
 
 use crate::answer::Refused;
 use crate::config::ConsoleConfig;
 use crate::feeds::Feeds;
-use crate::metrics::Exposition;
 use crate::viewers::Viewers;
 
 /// The state that all requests share.
@@ -24,7 +25,8 @@ pub(crate) struct App {
     pub statements: Arc<Semaphore>,
     /// Places for followers of views.
     pub followers: Arc<Semaphore>,
-    pub exposition: Exposition,
+    /// The last text of `/metrics`, with its time.
+    pub exposition: Mutex<Option<(Instant, Bytes)>>,
     /// Becomes true once: from then on streams end.
     pub stopping: watch::Sender<bool>,
 }
@@ -45,7 +47,7 @@ impl App {
             port,
             engine: OnceLock::new(),
             feeds: Feeds::default(),
-            exposition: Exposition::default(),
+            exposition: Mutex::default(),
             stopping: watch::Sender::new(false),
         })
     }

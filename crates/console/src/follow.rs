@@ -8,8 +8,8 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
 use halcyon::{
-    Database, IntoValue, ResultColumn, SessionOptions, SqlError, SqlState, Subscription, TextFormat,
-    Value,
+    Database, IntoValue, ResultColumn, SessionOptions, SqlError, SqlState, Subscription,
+    TextFormat, Value,
 };
 use halcyon_base::memory;
 use serde_json::{Value as Json, json};
@@ -68,13 +68,15 @@ fn begin(
     session.set("application_name", "halcyon console")?;
     session.set("statement_timeout", "10s")?;
     session.set("lock_timeout", "5s")?;
-    let count = session.prepare("SELECT rows FROM halcyon.views WHERE schema = $1 AND view = $2")?;
+    let count =
+        session.prepare("SELECT rows FROM halcyon.views WHERE schema = $1 AND view = $2")?;
     let names = [schema.into_value(), view.into_value()];
     let mut found = session.query(&count, &names)?;
     let rows = found.next()?.map(|row| row.get::<i64>(0)).transpose()?;
     drop(found);
     if rows.is_some_and(|rows| rows > ROWS_MAX) {
-        let message = format!("the view has more than {ROWS_MAX} rows, which a page does not follow");
+        let message =
+            format!("the view has more than {ROWS_MAX} rows, which a page does not follow");
         return Err(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message)
             .hint("Query the view on the SQL page, or SUBSCRIBE to it by psql."));
     }

@@ -103,7 +103,8 @@ mod tests {
         for host in local.into_iter().chain(["[::1]", "[::1]:8433"]) {
             assert!(is_local_name(host), "{host}");
         }
-        for host in ["evil.example", "localhost.evil.example:8433", "10.0.0.1", "[::2]:1", "", ":1"] {
+        for host in ["evil.example", "localhost.evil.example:8433", "10.0.0.1", "[::2]:1", "", ":1"]
+        {
             assert!(!is_local_name(host), "{host}");
         }
     }

@@ -29,7 +29,9 @@ fn typed(value: ValueRef<'_>, ty: Option<SqlType>, format: TextFormat) -> Json {
     match value {
         ValueRef::Bool(value) => Json::Bool(value),
         ValueRef::Int16(value) => value.into(),
-        ValueRef::Int32(value) if matches!(ty, Some(SqlType::Integer | SqlType::Oid)) => value.into(),
+        ValueRef::Int32(value) if matches!(ty, Some(SqlType::Integer | SqlType::Oid)) => {
+            value.into()
+        }
         ValueRef::Int64(value)
             if ty == Some(SqlType::BigInt) && (-INTEGER_MAX..=INTEGER_MAX).contains(&value) =>
         {

@@ -7,7 +7,7 @@
 //!
 //! Map: `listener` has sockets, TLS and the end, `routes` which path is whose, `guard` the rules that hold for
 //! every request, `viewers` who has logged in, `panels` the SQL of each panel, `feeds` one query a second for
-//! all viewers of a role, `live` and `follow` the streams to browsers, `editors` the statements of the SQL
+//! all viewers of a role, `live` and `follow` the streams to browsers, `editors`, `run` and `statements` the SQL
 //! page, `metrics` what Prometheus reads, `assets` the files of the pages.
 //!
 //! **Invariant**, checked by `cargo xtask check layers`: the engine is reached through the crate `halcyon`
@@ -33,6 +33,7 @@ mod metrics;
 mod panels;
 mod process;
 mod routes;
+mod run;
 mod statements;
 mod viewers;
 

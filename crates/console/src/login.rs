@@ -40,7 +40,8 @@ fn cookie(app: &App, token: &str, is_over: bool) -> HeaderValue {
 fn token<'a>(app: &App, headers: &'a HeaderMap) -> Option<&'a str> {
     let name = cookie_name(app);
     let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
-    let mut pairs = cookies.flat_map(|text| text.split(';')).filter_map(|pair| pair.split_once('='));
+    let mut pairs =
+        cookies.flat_map(|text| text.split(';')).filter_map(|pair| pair.split_once('='));
     pairs.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim())
 }
 

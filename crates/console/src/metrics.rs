@@ -16,7 +16,6 @@ use bytes::Bytes;
 use halcyon::{Database, SERVER_VERSION, Session, SqlError};
 use halcyon_base::memory;
 use serde_json::Value as Json;
-use tokio::sync::Mutex;
 
 use crate::answer::Refused;
 use crate::app::{App, Engine};
@@ -31,10 +30,6 @@ const KEPT: Duration = Duration::from_secs(1);
 const BOUNDS: std::ops::Range<usize> = 4..27;
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The last text, with its time.
-#[derive(Default)]
-pub(crate) struct Exposition(Mutex<Option<(Instant, Bytes)>>);
-
 /// `GET /metrics`.
 pub(crate) async fn metrics(
     State(app): State<Arc<App>>,
@@ -43,7 +38,7 @@ pub(crate) async fn metrics(
     let peer = peer(&request)?;
     require_scraper(&app, &request.into_parts().0.headers, peer).await?;
     // Scrapers that come while a text is made wait for that text.
-    let mut kept = app.exposition.0.lock().await;
+    let mut kept = app.exposition.lock().await;
     let fresh = kept.as_ref().filter(|(at, _)| at.elapsed() < KEPT).map(|(_, text)| text.clone());
     let text = match fresh {
         Some(text) => text,
@@ -117,7 +112,8 @@ impl Text {
     /// Begins a family; its name ends with its unit, if it has one.
     fn family(&mut self, name: &'static str, kind: Kind, help: &str) -> Family<'_> {
         let _ = writeln!(self.text, "# TYPE {name} {}", kind.name());
-        if let Some(unit) = ["seconds", "bytes", "ratio"].iter().find(|unit| name.ends_with(**unit)) {
+        if let Some(unit) = ["seconds", "bytes", "ratio"].iter().find(|unit| name.ends_with(**unit))
+        {
             let _ = writeln!(self.text, "# UNIT {name} {unit}");
         }
         let _ = writeln!(self.text, "# HELP {name} {help}");
@@ -133,8 +129,10 @@ impl Text {
     fn rows(&mut self, name: &'static str, kind: Kind, help: &str, samples: &Samples<'_>) {
         let mut family = self.family(name, kind, help);
         for row in samples.table.rows.iter().take(SERIES_MAX) {
-            let labels: Vec<_> = samples.labels.iter().map(|(label, column)| (*label, row.text(column))).collect();
-            let labels: Vec<_> = labels.iter().map(|(label, value)| (*label, value.as_str())).collect();
+            let labels: Vec<_> =
+                samples.labels.iter().map(|(label, column)| (*label, row.text(column))).collect();
+            let labels: Vec<_> =
+                labels.iter().map(|(label, value)| (*label, value.as_str())).collect();
             if let Some(value) = row.number(samples.column) {
                 family.sample(&labels, value * samples.scale);
             }
@@ -233,9 +231,19 @@ fn expose(engine: &Engine, viewers: usize) -> Result<String, SqlError> {
     log(&mut text, &mut session)?;
     views(&mut text, &mut session)?;
     let planned = engine.database.statements_planned() as f64;
-    text.one("halcyon_statements_planned", Kind::Counter, "Statements planned; what a cached plan answers is not.", planned);
+    text.one(
+        "halcyon_statements_planned",
+        Kind::Counter,
+        "Statements planned; what a cached plan answers is not.",
+        planned,
+    );
     let left_out = text.left_out as f64;
-    text.one("halcyon_series_left_out", Kind::Gauge, "Label values above the limit of 100, which have no series.", left_out);
+    text.one(
+        "halcyon_series_left_out",
+        Kind::Gauge,
+        "Label values above the limit of 100, which have no series.",
+        left_out,
+    );
     text.text.push_str("# EOF\n");
     Ok(text.text)
 }
@@ -245,7 +253,12 @@ fn process(text: &mut Text) {
     let families = [
         ("process_resident_memory_bytes", Kind::Gauge, "Resident memory.", now.resident_bytes),
         ("process_cpu_seconds", Kind::Counter, "Time of processors, user and system.", now.cpu_s),
-        ("process_start_time_seconds", Kind::Gauge, "Start of the process since 1970.", now.started_s),
+        (
+            "process_start_time_seconds",
+            Kind::Gauge,
+            "Start of the process since 1970.",
+            now.started_s,
+        ),
         ("process_open_fds", Kind::Gauge, "Open files and sockets.", now.open_files),
         ("process_threads", Kind::Gauge, "Threads of the process.", now.threads),
     ];
@@ -263,18 +276,52 @@ fn connections(
     viewers: usize,
 ) -> Result<(), SqlError> {
     let (taken, most) = engine.logins.seats();
-    text.one("halcyon_connections", Kind::Gauge, "Clients that have logged in, over the wire and in the console.", taken as f64);
+    text.one(
+        "halcyon_connections",
+        Kind::Gauge,
+        "Clients that have logged in, over the wire and in the console.",
+        taken as f64,
+    );
     text.one("halcyon_connections_max", Kind::Gauge, "The most clients at once.", most as f64);
-    text.one("halcyon_console_viewers", Kind::Gauge, "People who are logged in to the console.", viewers as f64);
+    text.one(
+        "halcyon_console_viewers",
+        Kind::Gauge,
+        "People who are logged in to the console.",
+        viewers as f64,
+    );
     let states = read(session, "SELECT state, count(*) AS n FROM halcyon.sessions GROUP BY state")?;
-    let samples = Samples { table: &states, labels: &[("state", "state")], column: "n", scale: 1.0 };
-    text.rows("halcyon_sessions", Kind::Gauge, "Sessions by state, those of programs within the process included.", &samples);
+    let samples =
+        Samples { table: &states, labels: &[("state", "state")], column: "n", scale: 1.0 };
+    text.rows(
+        "halcyon_sessions",
+        Kind::Gauge,
+        "Sessions by state, those of programs within the process included.",
+        &samples,
+    );
     let waiting = read(session, "SELECT count(*) AS n FROM halcyon.locks WHERE NOT granted")?;
     let number = |table: &Table, column| table.rows.first().and_then(|row| row.number(column));
-    text.one("halcyon_lock_waits", Kind::Gauge, "Transactions that wait for a lock.", number(&waiting, "n").unwrap_or(0.0));
-    let open = read(session, "SELECT count(*) AS n, coalesce(max(extract(epoch FROM now() - started)), 0)::DOUBLE PRECISION AS age FROM halcyon.transactions")?;
-    text.one("halcyon_transactions", Kind::Gauge, "Transactions under way.", number(&open, "n").unwrap_or(0.0));
-    text.one("halcyon_transaction_age_max_seconds", Kind::Gauge, "Age of the oldest transaction under way.", number(&open, "age").unwrap_or(0.0));
+    text.one(
+        "halcyon_lock_waits",
+        Kind::Gauge,
+        "Transactions that wait for a lock.",
+        number(&waiting, "n").unwrap_or(0.0),
+    );
+    let open = read(
+        session,
+        "SELECT count(*) AS n, coalesce(max(extract(epoch FROM now() - started)), 0)::DOUBLE PRECISION AS age FROM halcyon.transactions",
+    )?;
+    text.one(
+        "halcyon_transactions",
+        Kind::Gauge,
+        "Transactions under way.",
+        number(&open, "n").unwrap_or(0.0),
+    );
+    text.one(
+        "halcyon_transaction_age_max_seconds",
+        Kind::Gauge,
+        "Age of the oldest transaction under way.",
+        number(&open, "age").unwrap_or(0.0),
+    );
     Ok(())
 }
 
@@ -283,23 +330,77 @@ const CLASS: &[(&str, &str)] = &[("class", "workload_class_name")];
 const SAMPLED: &str = "Of look-ups one in 16 is counted, unless the class limits their number or has a target; in a database without classes of users, of writes too.";
 
 fn classes(text: &mut Text, session: &mut Session) -> Result<(), SqlError> {
-    let table = read(session, "SELECT * FROM halcyon.m_workload_class_statistics ORDER BY statement_count DESC")?;
+    let table = read(
+        session,
+        "SELECT * FROM halcyon.m_workload_class_statistics ORDER BY statement_count DESC",
+    )?;
     text.left_out += table.rows.len().saturating_sub(SERIES_MAX);
     let of = |column, scale| Samples { table: &table, labels: CLASS, column, scale };
-    text.rows("halcyon_class_running", Kind::Gauge, "Statements of the class that run.", &of("running_statements", 1.0));
-    text.rows("halcyon_class_statements", Kind::Counter, &format!("Statements of the class that ended. {SAMPLED}"), &of("statement_count", 1.0));
-    text.rows("halcyon_class_errors", Kind::Counter, "Of these, statements that failed.", &of("error_count", 1.0));
-    text.rows("halcyon_class_busy_seconds", Kind::Counter, "Time that workers have worked for the class.", &of("busy_ms", 1e-3));
-    text.rows("halcyon_class_ready_wait_p99_seconds", Kind::Gauge, "99th percentile of the time that tasks of the class waited for a worker.", &of("ready_wait_p99_ms", 1e-3));
-    text.rows("halcyon_class_memory_bytes", Kind::Gauge, "Memory that the running statements of the class hold.", &of("used_memory", 1.0));
-    let recent = read(session, "SELECT workload_class_name, attainment / 100.0 AS share FROM halcyon.m_workload_class_latency")?;
+    text.rows(
+        "halcyon_class_running",
+        Kind::Gauge,
+        "Statements of the class that run.",
+        &of("running_statements", 1.0),
+    );
+    text.rows(
+        "halcyon_class_statements",
+        Kind::Counter,
+        &format!("Statements of the class that ended. {SAMPLED}"),
+        &of("statement_count", 1.0),
+    );
+    text.rows(
+        "halcyon_class_errors",
+        Kind::Counter,
+        "Of these, statements that failed.",
+        &of("error_count", 1.0),
+    );
+    text.rows(
+        "halcyon_class_busy_seconds",
+        Kind::Counter,
+        "Time that workers have worked for the class.",
+        &of("busy_ms", 1e-3),
+    );
+    text.rows(
+        "halcyon_class_ready_wait_p99_seconds",
+        Kind::Gauge,
+        "99th percentile of the time that tasks of the class waited for a worker.",
+        &of("ready_wait_p99_ms", 1e-3),
+    );
+    text.rows(
+        "halcyon_class_memory_bytes",
+        Kind::Gauge,
+        "Memory that the running statements of the class hold.",
+        &of("used_memory", 1.0),
+    );
+    let recent = read(
+        session,
+        "SELECT workload_class_name, attainment / 100.0 AS share FROM halcyon.m_workload_class_latency",
+    )?;
     let attained = Samples { table: &recent, labels: CLASS, column: "share", scale: 1.0 };
-    text.rows("halcyon_class_target_attainment_ratio", Kind::Gauge, "Share of the last minute's statements that were as quick as the class's target.", &attained);
-    let targets = read(session, "SELECT workload_class_name, quantile, target_ms, measured_ms FROM halcyon.m_workload_controller")?;
+    text.rows(
+        "halcyon_class_target_attainment_ratio",
+        Kind::Gauge,
+        "Share of the last minute's statements that were as quick as the class's target.",
+        &attained,
+    );
+    let targets = read(
+        session,
+        "SELECT workload_class_name, quantile, target_ms, measured_ms FROM halcyon.m_workload_controller",
+    )?;
     let labels = &[("class", "workload_class_name"), ("quantile", "quantile")];
     let target = |column| Samples { table: &targets, labels, column, scale: 1e-3 };
-    text.rows("halcyon_class_target_seconds", Kind::Gauge, "Latency target of the class.", &target("target_ms"));
-    text.rows("halcyon_class_target_measured_seconds", Kind::Gauge, "The same quantile as its controller saw it last.", &target("measured_ms"));
+    text.rows(
+        "halcyon_class_target_seconds",
+        Kind::Gauge,
+        "Latency target of the class.",
+        &target("target_ms"),
+    );
+    text.rows(
+        "halcyon_class_target_measured_seconds",
+        Kind::Gauge,
+        "The same quantile as its controller saw it last.",
+        &target("measured_ms"),
+    );
     Ok(())
 }
 
@@ -318,51 +419,161 @@ fn latencies(text: &mut Text, database: &Database) {
 }
 
 fn admission(text: &mut Text, session: &mut Session) -> Result<(), SqlError> {
-    let table = read(session, "SELECT * FROM halcyon.m_admission_control_statistics ORDER BY admit_count DESC")?;
+    let table = read(
+        session,
+        "SELECT * FROM halcyon.m_admission_control_statistics ORDER BY admit_count DESC",
+    )?;
     let of = |column, scale| Samples { table: &table, labels: CLASS, column, scale };
-    text.rows("halcyon_admission_admitted", Kind::Counter, "Statements that the gate let in, at once or later.", &of("admit_count", 1.0));
-    text.rows("halcyon_admission_rejected", Kind::Counter, "Statements that were turned away when they came.", &of("reject_count", 1.0));
-    text.rows("halcyon_admission_enqueued", Kind::Counter, "Statements that had to wait.", &of("enqueue_count", 1.0));
-    text.rows("halcyon_admission_timeouts", Kind::Counter, "Statements whose wait became too long.", &of("timeout_count", 1.0));
-    text.rows("halcyon_admission_queue", Kind::Gauge, "Statements that wait.", &of("current_queue_size", 1.0));
-    text.rows("halcyon_admission_wait_seconds", Kind::Counter, "All waits together.", &of("sum_wait_ms", 1e-3));
+    text.rows(
+        "halcyon_admission_admitted",
+        Kind::Counter,
+        "Statements that the gate let in, at once or later.",
+        &of("admit_count", 1.0),
+    );
+    text.rows(
+        "halcyon_admission_rejected",
+        Kind::Counter,
+        "Statements that were turned away when they came.",
+        &of("reject_count", 1.0),
+    );
+    text.rows(
+        "halcyon_admission_enqueued",
+        Kind::Counter,
+        "Statements that had to wait.",
+        &of("enqueue_count", 1.0),
+    );
+    text.rows(
+        "halcyon_admission_timeouts",
+        Kind::Counter,
+        "Statements whose wait became too long.",
+        &of("timeout_count", 1.0),
+    );
+    text.rows(
+        "halcyon_admission_queue",
+        Kind::Gauge,
+        "Statements that wait.",
+        &of("current_queue_size", 1.0),
+    );
+    text.rows(
+        "halcyon_admission_wait_seconds",
+        Kind::Counter,
+        "All waits together.",
+        &of("sum_wait_ms", 1e-3),
+    );
     Ok(())
 }
 
 fn workers(text: &mut Text, session: &mut Session) -> Result<(), SqlError> {
     let table = read(session, "SELECT * FROM halcyon.workers ORDER BY worker")?;
     text.left_out += table.rows.len().saturating_sub(SERIES_MAX);
-    let of = |column, scale| Samples { table: &table, labels: &[("worker", "worker"), ("plane", "plane")], column, scale };
-    text.rows("halcyon_worker_busy_seconds", Kind::Counter, "Time that the worker ran tasks.", &of("busy_ms", 1e-3));
-    text.rows("halcyon_worker_run_delay_seconds", Kind::Counter, "Time that the worker was ready to run while its processor did something else.", &of("run_delay_ms", 1e-3));
-    text.rows("halcyon_worker_tasks", Kind::Counter, "Tasks that ended on the worker.", &of("tasks", 1.0));
-    text.rows("halcyon_worker_suspensions", Kind::Counter, "How often a task stopped to wait.", &of("suspensions", 1.0));
+    let of = |column, scale| Samples {
+        table: &table,
+        labels: &[("worker", "worker"), ("plane", "plane")],
+        column,
+        scale,
+    };
+    text.rows(
+        "halcyon_worker_busy_seconds",
+        Kind::Counter,
+        "Time that the worker ran tasks.",
+        &of("busy_ms", 1e-3),
+    );
+    text.rows(
+        "halcyon_worker_run_delay_seconds",
+        Kind::Counter,
+        "Time that the worker was ready to run while its processor did something else.",
+        &of("run_delay_ms", 1e-3),
+    );
+    text.rows(
+        "halcyon_worker_tasks",
+        Kind::Counter,
+        "Tasks that ended on the worker.",
+        &of("tasks", 1.0),
+    );
+    text.rows(
+        "halcyon_worker_suspensions",
+        Kind::Counter,
+        "How often a task stopped to wait.",
+        &of("suspensions", 1.0),
+    );
     Ok(())
 }
 
 fn memory_of(text: &mut Text, session: &mut Session) -> Result<(), SqlError> {
-    let table = read(session, "SELECT account, bytes, limit_bytes, refusals FROM halcyon.memory_accounts WHERE session IS NULL")?;
-    let samples = Samples { table: &table, labels: &[("account", "account")], column: "bytes", scale: 1.0 };
-    text.rows("halcyon_memory_bytes", Kind::Gauge, "Memory by the database's account; total is all memory in use.", &samples);
+    let table = read(
+        session,
+        "SELECT account, bytes, limit_bytes, refusals FROM halcyon.memory_accounts WHERE session IS NULL",
+    )?;
+    let samples =
+        Samples { table: &table, labels: &[("account", "account")], column: "bytes", scale: 1.0 };
+    text.rows(
+        "halcyon_memory_bytes",
+        Kind::Gauge,
+        "Memory by the database's account; total is all memory in use.",
+        &samples,
+    );
     let total = table.rows.iter().find(|row| row.text("account") == "total");
     let of = |column| total.and_then(|row| row.number(column));
     if let Some(limit) = of("limit_bytes") {
-        text.one("halcyon_memory_limit_bytes", Kind::Gauge, "The limit of all memory in use (memory_limit).", limit);
+        text.one(
+            "halcyon_memory_limit_bytes",
+            Kind::Gauge,
+            "The limit of all memory in use (memory_limit).",
+            limit,
+        );
     }
-    text.one("halcyon_memory_refusals", Kind::Counter, "Statements that were refused memory.", of("refusals").unwrap_or(0.0));
+    text.one(
+        "halcyon_memory_refusals",
+        Kind::Counter,
+        "Statements that were refused memory.",
+        of("refusals").unwrap_or(0.0),
+    );
     Ok(())
 }
 
 fn log(text: &mut Text, session: &mut Session) -> Result<(), SqlError> {
-    let table = read(session, "SELECT bytes, files, commits, syncs, sync_ms, extract(epoch FROM checkpointed)::DOUBLE PRECISION AS checkpointed, CASE WHEN error IS NULL THEN 0 ELSE 1 END AS failed FROM halcyon.log")?;
+    let table = read(
+        session,
+        "SELECT bytes, files, commits, syncs, sync_ms, extract(epoch FROM checkpointed)::DOUBLE PRECISION AS checkpointed, CASE WHEN error IS NULL THEN 0 ELSE 1 END AS failed FROM halcyon.log",
+    )?;
     let of = |column, scale| Samples { table: &table, labels: &[], column, scale };
-    text.rows("halcyon_log_bytes", Kind::Gauge, "Log behind the last checkpoint; no sample without a folder.", &of("bytes", 1.0));
+    text.rows(
+        "halcyon_log_bytes",
+        Kind::Gauge,
+        "Log behind the last checkpoint; no sample without a folder.",
+        &of("bytes", 1.0),
+    );
     text.rows("halcyon_log_files", Kind::Gauge, "Files of the log.", &of("files", 1.0));
-    text.rows("halcyon_log_commits", Kind::Counter, "Commits written to the log.", &of("commits", 1.0));
-    text.rows("halcyon_log_syncs", Kind::Counter, "How often a batch of commits was written and synced.", &of("syncs", 1.0));
-    text.rows("halcyon_log_sync_seconds", Kind::Counter, "Time that this took.", &of("sync_ms", 1e-3));
-    text.rows("halcyon_log_failed", Kind::Gauge, "1 if no commits are taken because the log cannot be written.", &of("failed", 1.0));
-    text.rows("halcyon_checkpoint_timestamp_seconds", Kind::Gauge, "When the last checkpoint of this process was done, since 1970.", &of("checkpointed", 1.0));
+    text.rows(
+        "halcyon_log_commits",
+        Kind::Counter,
+        "Commits written to the log.",
+        &of("commits", 1.0),
+    );
+    text.rows(
+        "halcyon_log_syncs",
+        Kind::Counter,
+        "How often a batch of commits was written and synced.",
+        &of("syncs", 1.0),
+    );
+    text.rows(
+        "halcyon_log_sync_seconds",
+        Kind::Counter,
+        "Time that this took.",
+        &of("sync_ms", 1e-3),
+    );
+    text.rows(
+        "halcyon_log_failed",
+        Kind::Gauge,
+        "1 if no commits are taken because the log cannot be written.",
+        &of("failed", 1.0),
+    );
+    text.rows(
+        "halcyon_checkpoint_timestamp_seconds",
+        Kind::Gauge,
+        "When the last checkpoint of this process was done, since 1970.",
+        &of("checkpointed", 1.0),
+    );
     Ok(())
 }
 
@@ -373,11 +584,36 @@ fn views(text: &mut Text, session: &mut Session) -> Result<(), SqlError> {
     let of = |column, scale| Samples { table: &table, labels, column, scale };
     text.rows("halcyon_view_rows", Kind::Gauge, "Rows of the materialized view.", &of("rows", 1.0));
     text.rows("halcyon_view_bytes", Kind::Gauge, "Memory of the view's rows.", &of("bytes", 1.0));
-    text.rows("halcyon_view_map_bytes", Kind::Gauge, "Memory of the maps that keep the view up to date.", &of("map_bytes", 1.0));
-    text.rows("halcyon_view_events", Kind::Counter, "Inserted and deleted rows that the view has met.", &of("events", 1.0));
-    text.rows("halcyon_view_event_p50_seconds", Kind::Gauge, "Time of an event: the median.", &of("event_ns_p50", 1e-9));
-    text.rows("halcyon_view_event_p99_seconds", Kind::Gauge, "Time within which 99 of 100 events were done.", &of("event_ns_p99", 1e-9));
-    text.rows("halcyon_view_event_max_seconds", Kind::Gauge, "Time of the longest event.", &of("event_ns_max", 1e-9));
+    text.rows(
+        "halcyon_view_map_bytes",
+        Kind::Gauge,
+        "Memory of the maps that keep the view up to date.",
+        &of("map_bytes", 1.0),
+    );
+    text.rows(
+        "halcyon_view_events",
+        Kind::Counter,
+        "Inserted and deleted rows that the view has met.",
+        &of("events", 1.0),
+    );
+    text.rows(
+        "halcyon_view_event_p50_seconds",
+        Kind::Gauge,
+        "Time of an event: the median.",
+        &of("event_ns_p50", 1e-9),
+    );
+    text.rows(
+        "halcyon_view_event_p99_seconds",
+        Kind::Gauge,
+        "Time within which 99 of 100 events were done.",
+        &of("event_ns_p99", 1e-9),
+    );
+    text.rows(
+        "halcyon_view_event_max_seconds",
+        Kind::Gauge,
+        "Time of the longest event.",
+        &of("event_ns_max", 1e-9),
+    );
     Ok(())
 }
 

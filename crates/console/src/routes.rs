@@ -10,7 +10,7 @@ use axum::routing::{get, post};
 
 use crate::answer::Refused;
 use crate::app::App;
-use crate::{assets, catalog, editors, follow, guard, live, login, metrics};
+use crate::{assets, catalog, follow, guard, live, login, metrics, run};
 
 /// All routes, behind the rules for every request.
 pub(crate) fn router(app: &Arc<App>) -> Router {
@@ -29,8 +29,8 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .route("/api/follow/{schema}/{view}", get(follow::follow))
         .route("/api/catalog", get(catalog::catalog))
         .route("/api/machine", get(catalog::machine))
-        .route("/api/run", post(editors::run))
-        .route("/api/cancel", post(editors::cancel))
+        .route("/api/run", post(run::run))
+        .route("/api/cancel", post(run::cancel))
         .fallback(nothing)
         .layer(from_fn_with_state(Arc::clone(app), guard::around))
         .with_state(Arc::clone(app))

@@ -16,6 +16,7 @@ use crate::durable::{self, Found, Opened, Opening};
 use crate::options::DatabaseOptions;
 use crate::session::Session;
 use crate::shared::Shared;
+use crate::workload_live::{ClassLatency, latencies_of_all_time};
 
 /// A database in memory, which is kept on disk as well if it was [opened](Database::open) in a
 /// folder. A clone is another handle to the same database.
@@ -210,6 +211,12 @@ impl Database {
     /// Whether any role has a password.
     pub fn has_passwords(&self) -> bool {
         self.shared.catalog().roles.values().any(|role| role.verifier.is_some())
+    }
+
+    /// How long statements took since the database was opened, by workload class; classes without
+    /// statements are left out.
+    pub fn class_latencies(&self) -> Vec<ClassLatency> {
+        latencies_of_all_time(&self.shared)
     }
 
     /// Number of statements planned since the start; a statement found in the cache is not planned.

@@ -12,7 +12,6 @@ use halcyon_workload::gate::EventKind;
 use halcyon_workload::target::{Action, Actuator, State, View};
 use halcyon_workload::{Class, ClassId, Key, Quantile, Snapshot};
 
-use crate::database::Database;
 use crate::shared::Shared;
 
 fn ns(time: Duration) -> u64 {
@@ -183,24 +182,20 @@ pub struct ClassLatency {
     pub sum_s: f64,
 }
 
-impl Database {
-    /// How long statements took since the database was opened, by workload class; classes without statements
-    /// are left out.
-    pub fn class_latencies(&self) -> Vec<ClassLatency> {
-        let workload = &self.shared.workload;
-        let of = |class: &Class| {
-            let windows = workload.latencies.of(class.id)?;
-            let totals = windows.totals();
-            let end = |(ns, count)| (Duration::from_nanos(ns), count);
-            Some(ClassLatency {
-                class: class.name.clone(),
-                below: totals.below().map(end).collect(),
-                count: totals.count(),
-                sum_s: totals.sum_s(),
-            })
-        };
-        workload.snapshot().classes().filter_map(of).collect()
-    }
+/// How long statements took since the database was opened, by workload class.
+pub(crate) fn latencies_of_all_time(shared: &Shared) -> Vec<ClassLatency> {
+    let of = |class: &Class| {
+        let windows = shared.workload.latencies.of(class.id)?;
+        let totals = windows.totals();
+        let end = |(ns, count)| (Duration::from_nanos(ns), count);
+        Some(ClassLatency {
+            class: class.name.clone(),
+            below: totals.below().map(end).collect(),
+            count: totals.count(),
+            sum_s: totals.sum_s(),
+        })
+    };
+    shared.workload.snapshot().classes().filter_map(of).collect()
 }
 
 /// Classes with targets, as their controller sees them.

@@ -313,7 +313,10 @@ mod tests {
         assert_eq!(totals.count(), 800);
         assert!((totals.sum_s() - 400.0 * 0.040_003).abs() < 1e-9);
         let below = |ns: u64| totals.below().find(|(end, _)| *end >= ns).expect("an end").1;
-        assert_eq!((below(2_000), below(4_000), below(30_000_000), below(60_000_000)), (0, 400, 400, 800));
+        assert_eq!(
+            (below(2_000), below(4_000), below(30_000_000), below(60_000_000)),
+            (0, 400, 400, 800)
+        );
         assert!(totals.below().map(|(_, count)| count).is_sorted());
     }
 

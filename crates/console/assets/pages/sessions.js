@@ -48,14 +48,14 @@ function graph(edges, sessions) {
   for (const [session, column] of nodes) (columns[column] ??= []).push(session);
   const filled = columns.filter(Boolean);
   const at = new Map();
-  filled.forEach((column, x) => column.forEach((session, y) => at.set(session, { x: x * (WIDTH + 90) + 8, y: y * (HEIGHT + 22) + 8 })));
-  const width = filled.length * (WIDTH + 90) - 74;
+  filled.forEach((column, x) => column.forEach((session, y) => at.set(session, { x: x * (WIDTH + 130) + 8, y: y * (HEIGHT + 22) + 8 })));
+  const width = filled.length * (WIDTH + 130) - 114;
   const height = Math.max(...filled.map((column) => column.length)) * (HEIGHT + 22) + 8;
   const lines = edges.map(({ waiter, holder, on }) => {
     const [from, to] = [at.get(waiter), at.get(holder)];
     const [x1, y1, x2, y2] = [from.x, from.y + HEIGHT / 2, to.x + WIDTH, to.y + HEIGHT / 2];
     return svg("g", {}, svg("path", { class: "wait", d: `M${x1} ${y1}C${x1 - 45} ${y1} ${x2 + 45} ${y2} ${x2 + 6} ${y2}`, "marker-end": "url(#arrow)" }),
-      svg("text", { class: "wait-name", x: (x1 + x2) / 2, y: (y1 + y2) / 2 - 5, "text-anchor": "middle" }, short(on, 16)));
+      svg("text", { class: "wait-name", x: (x1 + x2) / 2, y: (y1 + y2) / 2 - 5, "text-anchor": "middle" }, short(on, 20)));
   });
   const boxes = [...at].map(([session, { x, y }]) => {
     const row = names.get(session);

@@ -109,7 +109,8 @@ fn nothing_but_health_is_served_before_the_database_is_open() {
     }
     assert_eq!(browser.log_in("halcyon", "").status, 503);
     let database = Database::in_memory();
-    let server = serve(database.clone(), ServerConfig { listen, ..ServerConfig::default() }).unwrap();
+    let server =
+        serve(database.clone(), ServerConfig { listen, ..ServerConfig::default() }).unwrap();
     console.open(database, server.logins()).unwrap();
     assert_eq!(browser.get("/ready").status, 200);
     assert_eq!(browser.log_in("halcyon", "").status, 200);

@@ -93,7 +93,8 @@ fn metrics_follow_openmetrics_and_dashboard_and_rules_name_what_is_there() {
     assert_eq!(empty, [], "this server has something to tell of everything");
     assert!(text.contains("view=\"odd\\\"view\""), "labels are escaped");
     histograms_grow(&text);
-    let names: BTreeSet<String> = families.into_values().flat_map(|(.., samples)| samples).collect();
+    let names: BTreeSet<String> =
+        families.into_values().flat_map(|(.., samples)| samples).collect();
     for file in ["halcyon-dashboard.json", "halcyon-alerts.yaml"] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/grafana").join(file);
         let text = std::fs::read_to_string(&path).unwrap();
@@ -180,7 +181,8 @@ fn promtool_finds_no_fault_where_it_is_installed() {
         let told = [output.stdout, output.stderr].concat();
         Some((output.status.success(), String::from_utf8_lossy(&told).into_owned()))
     };
-    let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/grafana/halcyon-alerts.yaml");
+    let rules =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/grafana/halcyon-alerts.yaml");
     match promtool(&["check", "rules", rules.to_str().unwrap()], None) {
         Some((good, told)) => assert!(good, "{told}"),
         None => eprintln!("promtool is not installed"),
