@@ -153,7 +153,7 @@ impl Browser {
         if !headers.iter().any(|(name, _)| *name == "host") {
             text += &format!("host: {}\r\n", self.address);
         }
-        for cookie in &self.cookie {
+        if let Some(cookie) = &self.cookie {
             text += &format!("cookie: other=1; {cookie}\r\n");
         }
         for (name, value) in headers {

@@ -1,8 +1,11 @@
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use halcyon::Database;
 use halcyon_console::{Console, ConsoleConfig, ConsoleError};
-use halcyon_server::{ServerConfig, serve};
+use halcyon_server::{ServerConfig, TlsFiles, serve};
 use serde_json::json;
 
 use crate::client::{Both, Browser, until};
@@ -137,4 +140,67 @@ fn a_viewer_takes_one_of_the_servers_connections() {
     assert_eq!(server.connections(), 2);
     browsers[0].post("/api/logout", &json!({}));
     assert_eq!(browsers[2].log_in("halcyon", "").status, 200);
+}
+
+/// A certificate for localhost that nobody signed, made by openssl.
+fn certificate() -> TlsFiles {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let (certificate, key) = (folder.join("console.crt"), folder.join("console.key"));
+    let status = Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"])
+        .args(["-nodes", "-days", "2", "-subj", "/CN=localhost", "-keyout"])
+        .arg(&key)
+        .arg("-out")
+        .arg(&certificate)
+        .stderr(Stdio::null())
+        .status()
+        .expect("openssl is installed");
+    assert!(status.success());
+    TlsFiles { certificate, key }
+}
+
+#[test]
+fn over_tls_the_cookie_is_secure_and_other_machines_may_come() {
+    let listen = "0.0.0.0:0".parse().unwrap();
+    let tls = Some(certificate());
+    let console =
+        Console::listen(ConsoleConfig { listen, tls, ..ConsoleConfig::default() }).unwrap();
+    let database = Database::in_memory();
+    let wire = ServerConfig { listen: "127.0.0.1:0".parse().unwrap(), ..ServerConfig::default() };
+    let server = serve(database.clone(), wire).unwrap();
+    let refused = console.open(database.clone(), server.logins());
+    let Err(ConsoleError::Exposed(error)) = refused else { panic!("no role has a password") };
+    assert!(error.to_string().contains("a password"), "{error}");
+    database.session().execute("ALTER ROLE halcyon PASSWORD 'secret'", &[]).unwrap();
+    console.open(database, server.logins()).unwrap();
+    let port = console.address().port();
+    assert_eq!(console.url(), format!("https://localhost:{port}/"));
+    let body = json!({ "role": "halcyon", "password": "secret" }).to_string();
+    let request = format!(
+        "POST /api/login HTTP/1.1\r\nhost: db.example:{port}\r\norigin: https://db.example:{port}\r\n\
+         content-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let mut client = Command::new("openssl")
+        .args(["s_client", "-quiet", "-alpn", "http/1.1", "-connect"])
+        .arg(format!("127.0.0.1:{port}"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut input = client.stdin.take().unwrap();
+    input.write_all(request.as_bytes()).unwrap();
+    let output = client.wait_with_output().unwrap();
+    drop(input);
+    let answer = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    assert!(answer.contains(&format!("set-cookie: __Host-halcyon-{port}=")), "{answer}");
+    assert!(answer.contains("; Secure"), "{answer}");
+    // Without TLS there is no answer at all.
+    let mut plain = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+    plain.write_all(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+    let mut rest = Vec::new();
+    let _ = std::io::Read::read_to_end(&mut plain, &mut rest);
+    assert!(!rest.starts_with(b"HTTP"), "{rest:?}");
 }

@@ -92,8 +92,8 @@ fn large_bodies_late_headers_and_malformed_requests_are_refused() {
     for path in ["/api/live/nothing", "/api/live/", "/api/live/overview,x"] {
         assert!([400, 404].contains(&browser.get(path).status), "{path}");
     }
-    // Headers that do not end, and a body that does not come.
-    for begun in ["GET / HTTP/1.1\r\nhost: localhost\r\n", "nonsense\r\n\r\n"] {
+    // Nothing at all, headers that do not end, and no headers.
+    for begun in ["", "GET / HTTP/1.1\r\nhost: localhost\r\n", "nonsense\r\n\r\n"] {
         let mut stream = TcpStream::connect(browser.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         stream.write_all(begun.as_bytes()).unwrap();

@@ -160,7 +160,9 @@ fn at_most_so_many_statements_run_at_once() {
     for tab in ["a", "b"] {
         browser.post("/api/cancel", &json!({ "tab": tab }));
     }
-    running.map(|running| assert_eq!(running.join().unwrap()["error"]["state"], "57014"));
+    for running in running {
+        assert_eq!(running.join().unwrap()["error"]["state"], "57014");
+    }
     assert_eq!(browser.value("c", "SELECT 1"), "1");
 }
 

@@ -83,6 +83,18 @@ fn a_view_is_followed_row_by_row() {
 }
 
 #[test]
+fn a_class_that_is_made_comes_to_pages_that_are_open() {
+    let both = Both::start();
+    let browser = both.browser("halcyon", "");
+    let mut events = browser.events("/api/live/workload");
+    assert!(!events.named("workload").to_string().contains("\"late\""));
+    both.sql("CREATE WORKLOAD CLASS late SET 'PRIORITY' = 3");
+    crate::client::until("the class", || {
+        events.named("workload")["queries"]["definitions"].to_string().contains("\"late\"")
+    });
+}
+
+#[test]
 fn a_login_has_a_bounded_number_of_streams() {
     let both = Both::with(Database::in_memory(), ConsoleConfig::default());
     let browser = both.browser("halcyon", "");
