@@ -511,7 +511,7 @@ class Checks:
         pathlib.Path(SCREENSHOTS).mkdir(parents=True, exist_ok=True)
         traffic = Traffic(self.server)
         for scheme in ("light", "dark"):
-            context = self.new_context(1280, 860, scheme)
+            context = self.new_context(1280, 1240 if scheme == "dark" else 860, scheme)
             page = self.new_page(context)
             self.enter(page)
             self.to(page, "overview")

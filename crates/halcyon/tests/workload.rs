@@ -437,7 +437,7 @@ fn a_prepared_query_sees_classes_and_mappings_that_were_made_behind_it() {
     let names = "SELECT (SELECT count(*) FROM halcyon.workload_classes), \
                  (SELECT count(*) FROM halcyon.workload_mappings)";
     let prepared = session.prepare(names).unwrap();
-    let mut counts = |session: &mut Session| {
+    let counts = |session: &mut Session| {
         let mut rows = session.query(&prepared, &[]).unwrap();
         let row = rows.next().unwrap().expect("one row");
         (row.get::<i64>(0).unwrap(), row.get::<i64>(1).unwrap())
