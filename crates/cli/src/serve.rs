@@ -1,4 +1,4 @@
-//! `halcyon serve`: a database behind the PostgreSQL wire, until a signal ends it.
+//! `halcyon serve`: a database behind the PostgreSQL wire, and a web console if asked for, until a signal ends it.
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use clap::Args;
 use halcyon::{Database, Workers};
+use halcyon_console::{Console, ConsoleConfig};
 use halcyon_server::{ServerConfig, TlsFiles, serve};
 
 use crate::demo::Demo;
@@ -23,7 +24,7 @@ pub struct Options {
     /// Address and port to listen at
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:5433")]
     pub listen: SocketAddr,
-    /// Address and port of the dashboard
+    /// Address and port of the web console, of /metrics, /health and /ready
     #[arg(long, value_name = "ADDRESS")]
     pub http: Option<SocketAddr>,
     /// Fill the database with TPC-H and a shop, and let transactions run against the shop
@@ -88,21 +89,30 @@ impl Options {
         let dedicated = self.dedicated.0.clone();
         Workers { count: self.workers, dedicated, fifo: self.fifo, ..Workers::default() }
     }
+
+    fn tls(&self) -> Option<TlsFiles> {
+        let (certificate, key) = self.tls_cert.clone().zip(self.tls_key.clone())?;
+        Some(TlsFiles { certificate, key })
+    }
 }
 
 /// Serves until SIGINT or SIGTERM.
 pub fn run(options: &Options) -> ExitCode {
-    if options.http.is_some() {
-        eprintln!("error: this version has no dashboard; leave --http out");
-        return ExitCode::from(2);
-    }
+    // The console answers while the database is being opened: /health, and /ready with 503.
+    let console = match options.http.map(|listen| console(options, listen)).transpose() {
+        Ok(console) => console,
+        Err(message) => {
+            eprintln!("error: {message}");
+            return ExitCode::FAILURE;
+        }
+    };
     let begin = Instant::now();
     let folder = options.data.as_deref();
     let database = match crate::data::open(folder, &options.tuning, options.workers()) {
         Ok(database) => database,
         Err(code) => return code,
     };
-    match start(options, database, begin) {
+    match start(options, database, console, begin) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             eprintln!("error: {message}");
@@ -111,7 +121,18 @@ pub fn run(options: &Options) -> ExitCode {
     }
 }
 
-fn start(options: &Options, database: Database, begin: Instant) -> Result<(), String> {
+/// Listens at the console's address, with the server's certificate if there is one.
+fn console(options: &Options, listen: SocketAddr) -> Result<Console, String> {
+    let config = ConsoleConfig { listen, tls: options.tls(), ..ConsoleConfig::default() };
+    Console::listen(config).map_err(|error| error.to_string())
+}
+
+fn start(
+    options: &Options,
+    database: Database,
+    console: Option<Console>,
+    begin: Instant,
+) -> Result<(), String> {
     let config = config(options)?;
     let demo = match options.demo {
         true => Some(Demo::load(&database, options.demo_sf).map_err(|error| error.to_string())?),
@@ -119,15 +140,23 @@ fn start(options: &Options, database: Database, begin: Instant) -> Result<(), St
     };
     let signals = Signals::new().map_err(|error| format!("signals cannot be heard: {error}"))?;
     let server = serve(database.clone(), config).map_err(|error| error.to_string())?;
+    if let Some(console) = &console {
+        let opened = console.open(database.clone(), server.logins());
+        opened.map_err(|error| error.to_string())?;
+    }
     let traffic = demo.map(Demo::start);
     // Nobody may be reading: a server outlives the program that has started it and waited for this.
     let mut out = std::io::stdout();
     let seconds = begin.elapsed().as_secs_f64();
     let _ = writeln!(out, "ready after {seconds:.1} s at {}", server.address());
+    if let Some(console) = &console {
+        let _ = writeln!(out, "console at {}", console.url());
+    }
     let _ = writeln!(out, "{}", invitation(server.address(), options.demo));
     signals.wait();
     let _ = writeln!(std::io::stderr(), "ending");
     drop(traffic);
+    drop(console);
     server.shutdown();
     // A session that is still ending must not keep the log's last bytes in memory.
     database.close();
@@ -135,12 +164,6 @@ fn start(options: &Options, database: Database, begin: Instant) -> Result<(), St
 }
 
 fn config(options: &Options) -> Result<ServerConfig, String> {
-    let tls = match (&options.tls_cert, &options.tls_key) {
-        (Some(certificate), Some(key)) => {
-            Some(TlsFiles { certificate: certificate.clone(), key: key.clone() })
-        }
-        _ => None,
-    };
     let password = match &options.password_file {
         None => None,
         Some(file) => {
@@ -155,7 +178,7 @@ fn config(options: &Options) -> Result<ServerConfig, String> {
     };
     Ok(ServerConfig {
         listen: options.listen,
-        tls,
+        tls: options.tls(),
         password,
         connections_max: options.connections,
         ..ServerConfig::default()

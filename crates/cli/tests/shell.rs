@@ -152,10 +152,12 @@ fn a_table_is_described() {
 }
 
 #[test]
-fn what_this_version_lacks_is_refused() {
-    let output = Command::new(HALCYON).args(["serve", "--http", "127.0.0.1:0"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
-    assert!(text(&output.stderr).starts_with("error: "), "{output:?}");
+fn a_console_for_other_machines_needs_tls_like_the_wire() {
+    let output = Command::new(HALCYON).args(["serve", "--http", "0.0.0.0:0"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let told = text(&output.stderr);
+    assert!(told.starts_with("error: console: refusing to listen at 0.0.0.0:0"), "{told}");
+    assert!(told.contains("without TLS"), "{told}");
 }
 
 #[test]

@@ -16,6 +16,7 @@ use crate::durable::{self, Found, Opened, Opening};
 use crate::options::DatabaseOptions;
 use crate::session::Session;
 use crate::shared::Shared;
+use crate::workload_live::{ClassLatency, latencies_of_all_time};
 
 /// A database in memory, which is kept on disk as well if it was [opened](Database::open) in a
 /// folder. A clone is another handle to the same database.
@@ -197,9 +198,25 @@ impl Database {
         self.shared.catalog().is_superuser(role)
     }
 
+    /// Whether a role exists and may log in.
+    pub fn may_log_in(&self, role: &str) -> bool {
+        self.shared.catalog().roles.get(role).is_some_and(|role| role.login)
+    }
+
+    /// Name of the role that [`Database::session`] acts for.
+    pub fn first_superuser(&self) -> String {
+        first_superuser(&self.shared.catalog()).to_owned()
+    }
+
     /// Whether any role has a password.
     pub fn has_passwords(&self) -> bool {
         self.shared.catalog().roles.values().any(|role| role.verifier.is_some())
+    }
+
+    /// How long statements took since the database was opened, by workload class; classes without
+    /// statements are left out.
+    pub fn class_latencies(&self) -> Vec<ClassLatency> {
+        latencies_of_all_time(&self.shared)
     }
 
     /// Number of statements planned since the start; a statement found in the cache is not planned.

@@ -97,6 +97,7 @@ pub use subscribe::Subscription;
 pub use suspension::Progress;
 pub use text::TextFormat;
 pub use transaction::Access;
+pub use workload_live::ClassLatency;
 
 // Values, types and errors are the same in all layers, and belong to the public interface on
 // purpose.

@@ -277,6 +277,11 @@ impl Live for View {
         Some(self)
     }
 
+    fn newest(&self, catalog: &Arc<Catalog>) -> Arc<Catalog> {
+        let published = self.shared.catalog();
+        if published.version > catalog.version { published } else { Arc::clone(catalog) }
+    }
+
     fn with_all_temporary(&self, catalog: &Arc<Catalog>) -> Arc<Catalog> {
         let temporary = self.shared.temporary.lock();
         let others = || temporary.iter().filter(|(id, _)| **id != self.entry.id);

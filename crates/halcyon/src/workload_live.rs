@@ -168,6 +168,36 @@ pub(crate) fn latency(shared: &Shared) -> Vec<LatencyRow> {
     snapshot.classes().filter_map(row).collect()
 }
 
+/// The latencies of a workload class since the database was opened. Of look-ups one in 16 is measured, unless the
+/// class limits their number or has a target; in a database without classes of users, of writes too.
+#[derive(Clone, Debug)]
+pub struct ClassLatency {
+    /// Name of the class.
+    pub class: String,
+    /// Upper ends of buckets, each with the number of statements that took no longer. The numbers only grow.
+    pub below: Vec<(Duration, u64)>,
+    /// Statements that were measured.
+    pub count: u64,
+    /// Time of all of them together, in seconds.
+    pub sum_s: f64,
+}
+
+/// How long statements took since the database was opened, by workload class.
+pub(crate) fn latencies_of_all_time(shared: &Shared) -> Vec<ClassLatency> {
+    let of = |class: &Class| {
+        let windows = shared.workload.latencies.of(class.id)?;
+        let totals = windows.totals();
+        let end = |(ns, count)| (Duration::from_nanos(ns), count);
+        Some(ClassLatency {
+            class: class.name.clone(),
+            below: totals.below().map(end).collect(),
+            count: totals.count(),
+            sum_s: totals.sum_s(),
+        })
+    };
+    shared.workload.snapshot().classes().filter_map(of).collect()
+}
+
 /// Classes with targets, as their controller sees them.
 pub(crate) fn controllers(shared: &Shared) -> Vec<ControllerRow> {
     let (snapshot, keeper) = (shared.workload.snapshot(), shared.workload.targets.lock());

@@ -429,3 +429,27 @@ fn workers_of_a_class_are_bounded_whatever_number_of_statements_it_has() {
     let limit = "SELECT thread_limit FROM halcyon.m_workload_class_statistics WHERE workload_class_name = 'batch'";
     assert_eq!(one(&mut admin, limit), "1");
 }
+
+#[test]
+fn a_prepared_query_sees_classes_and_mappings_that_were_made_behind_it() {
+    let database = Database::in_memory();
+    let (mut session, mut other) = (database.session(), database.session());
+    let names = "SELECT (SELECT count(*) FROM halcyon.workload_classes), \
+                 (SELECT count(*) FROM halcyon.workload_mappings)";
+    let prepared = session.prepare(names).unwrap();
+    let counts = |session: &mut Session| {
+        let mut rows = session.query(&prepared, &[]).unwrap();
+        let row = rows.next().unwrap().expect("one row");
+        (row.get::<i64>(0).unwrap(), row.get::<i64>(1).unwrap())
+    };
+    assert_eq!(counts(&mut session), (5, 0));
+    run(&mut other, "CREATE WORKLOAD CLASS late SET 'PRIORITY' = 3");
+    assert_eq!(counts(&mut session), (6, 0));
+    let mapping = "CREATE WORKLOAD MAPPING late WORKLOAD CLASS late SET 'CLIENT' = 'c'";
+    run(&mut other, mapping);
+    assert_eq!(counts(&mut session), (6, 1));
+    run(&mut session, "BEGIN; DROP WORKLOAD MAPPING late");
+    assert_eq!(one(&mut session, names), "6|0");
+    run(&mut session, "ROLLBACK");
+    assert_eq!(counts(&mut session), (6, 1));
+}

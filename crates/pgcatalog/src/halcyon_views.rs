@@ -584,6 +584,10 @@ pub trait Live: Send + Sync {
     fn with_all_temporary(&self, catalog: &Arc<Catalog>) -> Arc<Catalog> {
         Arc::clone(catalog)
     }
+    /// The newer one of `catalog` and the one that was published last: plans outlive changes of workload classes.
+    fn newest(&self, catalog: &Arc<Catalog>) -> Arc<Catalog> {
+        Arc::clone(catalog)
+    }
     /// Roots of a table's partitions as last committed, in partition order.
     fn roots(&self, table: &Table) -> Vec<triomphe::Arc<Partition>>;
 }

@@ -122,9 +122,10 @@ system_views! {
 fn workload_classes(context: &Context) -> Vec<WorkloadClass> {
     // Amounts are told as they are written, so the machine does not matter.
     let machine = Machine { threads: 1, memory_bytes: 1 << 30 };
-    let snapshot = Snapshot::new(&context.catalog.workload, &machine, None);
+    let catalog = context.live.newest(&context.catalog);
+    let snapshot = Snapshot::new(&catalog.workload, &machine, None);
     let snapshot = snapshot.unwrap_or_else(|_| Snapshot::builtin(&machine));
-    let row = |class: &Class| class_row(&context.catalog, &snapshot, class);
+    let row = |class: &Class| class_row(&catalog, &snapshot, class);
     snapshot.classes().map(row).collect()
 }
 
@@ -203,7 +204,7 @@ fn workload_mappings(context: &Context) -> Vec<WorkloadMapping> {
             is_enabled: mapping.enabled,
         }
     };
-    context.catalog.workload.mappings.values().map(row).collect()
+    context.live.newest(&context.catalog).workload.mappings.values().map(row).collect()
 }
 
 /// A class's own setting as a number and its unit, which is `unit` if none is written.

@@ -99,21 +99,30 @@ impl ServerConfig {
     ///
     /// `any_password` says whether a role of the database has one.
     pub(crate) fn check_exposure(&self, any_password: bool) -> Result<(), StartError> {
-        if is_loopback(self.listen.ip()) {
-            return Ok(());
-        }
-        let missing = match (self.tls.is_some(), any_password) {
-            (true, true) => return Ok(()),
-            (false, false) => "TLS and a password",
-            (false, true) => "TLS",
-            (true, false) => "a password",
-        };
-        Err(StartError::Exposed { listen: self.listen, missing })
+        refuse_exposure(self.listen, self.tls.is_some(), any_password)
     }
 }
 
+/// Refuses an address that other machines can reach, unless there is TLS and a role with a password.
+pub fn refuse_exposure(
+    listen: SocketAddr,
+    has_tls: bool,
+    any_password: bool,
+) -> Result<(), StartError> {
+    if is_loopback(listen.ip()) {
+        return Ok(());
+    }
+    let missing = match (has_tls, any_password) {
+        (true, true) => return Ok(()),
+        (false, false) => "TLS and a password",
+        (false, true) => "TLS",
+        (true, false) => "a password",
+    };
+    Err(StartError::Exposed { listen, missing })
+}
+
 /// Whether the address can only be reached from this machine.
-pub(crate) fn is_loopback(address: IpAddr) -> bool {
+pub fn is_loopback(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
 }
 

@@ -4,7 +4,7 @@
 //! Protocol 3 with simple and extended query, text and binary values, portals with row limits,
 //! COPY both ways, cancel requests, SCRAM-SHA-256 and TLS.
 //! Map: [`mod@wire`] has bytes ↔ messages, [`mod@format`] bytes ↔ values, `startup` all up to the
-//! login, `connection` the messages of a session's client, `server` the listener.
+//! login, `logins` the same for clients of other protocols, `connection` the messages of a session's client, `server` the listener.
 //! **Invariant**, checked by `cargo xtask check layers`: it reaches the engine through the crate
 //! `halcyon` alone and knows nothing of storage or plans.
 #![forbid(unsafe_code)]
@@ -16,6 +16,7 @@ mod connection;
 mod farewell;
 pub mod format;
 mod lanes;
+mod logins;
 mod rows;
 mod scram;
 mod server;
@@ -25,6 +26,7 @@ mod startup;
 mod tls;
 pub mod wire;
 
-pub use config::{ServerConfig, StartError};
+pub use config::{ServerConfig, StartError, is_loopback, refuse_exposure};
+pub use logins::{Logins, Seat};
 pub use server::{Server, serve};
-pub use tls::{TlsError, TlsFiles};
+pub use tls::{Tls, TlsError, TlsFiles};

@@ -65,6 +65,18 @@ impl Verifier {
         })
     }
 
+    /// Whether this is the verifier of `password`. Takes the time that a client's own computation takes (PBKDF2),
+    /// as long for a made-up verifier, which no password fits.
+    pub fn fits(&self, password: &str) -> bool {
+        let Some(iterations) = std::num::NonZeroU32::new(self.iterations) else { return false };
+        let mut salted = [0; KEY_BYTES];
+        let algorithm = ring::pbkdf2::PBKDF2_HMAC_SHA256;
+        ring::pbkdf2::derive(algorithm, iterations, &self.salt, password.as_bytes(), &mut salted);
+        let client_key = hmac_sha256(&salted, b"Client Key");
+        let stored_key = digest::digest(&digest::SHA256, &client_key);
+        same(stored_key.as_ref(), &self.stored_key) && self.genuine
+    }
+
     /// The verifier for `user` who has no password: the same at every try with the same `secret`.
     pub fn made_up(user: &str, secret: &[u8]) -> Self {
         let salt = hmac_sha256(secret, user.as_bytes());
@@ -261,6 +273,13 @@ mod tests {
             let result = begun(pencil()).finish(malformed.as_bytes());
             assert!(result.is_err(), "{malformed}");
         }
+    }
+
+    #[test]
+    fn a_password_fits_its_own_verifier_alone() {
+        assert!(pencil().fits("pencil"));
+        assert!(!pencil().fits("pencils") && !pencil().fits(""));
+        assert!(!Verifier::made_up("user", b"secret").fits("pencil"));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::config::{ServerConfig, StartError};
 use crate::connection::Connection;
 use crate::lanes::{LanePlace, Lanes, Roads};
+use crate::logins::Logins;
 use crate::shared::Shared;
 use crate::socket::Socket;
 use crate::startup;
@@ -38,7 +39,8 @@ pub fn serve(db: Database, config: ServerConfig) -> Result<Server, StartError> {
         set_password(&db, password).map_err(StartError::Password)?;
     }
     config.check_exposure(db.has_passwords())?;
-    let tls = config.tls.as_ref().map(Tls::load).transpose().map_err(StartError::Tls)?;
+    let load = |files| Tls::load(files, "postgresql");
+    let tls = config.tls.as_ref().map(load).transpose().map_err(StartError::Tls)?;
     let cores = || std::thread::available_parallelism().map_or(2, usize::from).max(2);
     let threads = if config.threads == 0 { cores() } else { config.threads };
     let relieved_max = config.connections_max + SURPLUS_THREADS;
@@ -71,6 +73,11 @@ impl Server {
     /// Connections that have logged in.
     pub fn connections(&self) -> usize {
         self.shared.places.taken()
+    }
+
+    /// Logins of clients that do not speak this protocol, with the same rules, limits and delays.
+    pub fn logins(&self) -> Logins {
+        Logins::new(Arc::clone(&self.shared))
     }
 
     /// Accepts no more connections, ends idle ones with 57P01, gives running statements the

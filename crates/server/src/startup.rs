@@ -6,15 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
-use halcyon::{Session, SessionOptions, SqlError, SqlState};
+use halcyon::{Session, SessionOptions, SqlError};
 use pgwire::messages::startup::{
     Authentication, BackendKeyData, NegotiateProtocolVersion, SecretKey,
 };
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
 use crate::antechamber::Place;
-use crate::config::is_loopback;
 use crate::farewell::{fatal, violation};
+use crate::logins::{refuse_open_network, trusts, wrong_password};
 use crate::scram::{self, Exchange, ScramError, Verifier};
 use crate::shared::Shared;
 use crate::socket::Stream;
@@ -319,18 +319,11 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let secure = matches!(stream, Stream::Tls(_));
-    let local = is_loopback(peer);
-    if !local && !secure {
-        return Err(SqlError::new(
-            SqlState::INVALID_AUTHORIZATION_SPECIFICATION,
-            "connections from other machines must use TLS",
-        )
-        .into());
-    }
-    let kept = shared.db.password_verifier(user);
-    if kept.is_none() && local && shared.config.password.is_none() {
+    refuse_open_network(peer, secure)?;
+    if trusts(shared, user, peer) {
         return Ok(());
     }
+    let kept = shared.db.password_verifier(user);
     let genuine = kept.as_deref().and_then(Verifier::parse);
     let verifier = genuine.unwrap_or_else(|| Verifier::made_up(user, &shared.scram_secret));
     let tls = shared.tls.as_ref().filter(|_| secure);
@@ -343,11 +336,7 @@ where
         }
         Err(Err(ScramError::Refused)) => {
             shared.failures.wrong(peer, user);
-            Err(SqlError::new(
-                SqlState::INVALID_PASSWORD,
-                format!("password authentication failed for user \"{user}\""),
-            )
-            .into())
+            Err(wrong_password(user).into())
         }
         Err(Err(ScramError::Protocol(error))) => Err(error.into()),
         Err(Ok(refusal)) => Err(refusal),

@@ -53,8 +53,9 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// Reads the files.
-    pub fn load(files: &TlsFiles) -> Result<Self, TlsError> {
+    /// Reads the files. `protocol`: what clients ask for that begin with TLS at once (ALPN); PostgreSQL's
+    /// with `sslnegotiation=direct` ask for `postgresql`.
+    pub fn load(files: &TlsFiles, protocol: &str) -> Result<Self, TlsError> {
         let chain = CertificateDer::pem_file_iter(&files.certificate)
             .and_then(Iterator::collect::<Result<Vec<_>, _>>)
             .map_err(|error| file(&files.certificate, error))?;
@@ -69,8 +70,7 @@ impl Tls {
             .with_safe_default_protocol_versions()
             .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key))
             .map_err(TlsError::Rejected)?;
-        // Clients that begin with TLS at once (`sslnegotiation=direct`) ask for this protocol.
-        config.alpn_protocols = vec![b"postgresql".to_vec()];
+        config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
         Ok(Tls { acceptor: TlsAcceptor::from(Arc::new(config)), certificate_hash })
     }
 }

@@ -3,6 +3,8 @@
 //! A histogram has 32 buckets for each doubling from 512 ns to 73 minutes, so that the middle of a bucket is at most
 //! 1.6 % from any value within (HdrHistogram's idea). Its memory is fixed: 4.2 kB; a minute of seconds has 60 of them.
 //!
+//! What has been counted since the beginning is kept in [`Totals`], a bucket for each doubling, which only grow.
+//!
 //! Invariant, checked by [`Histogram::check`]: the count of a histogram is the sum of its buckets.
 
 use std::time::Duration;
@@ -119,6 +121,57 @@ fn middle(place: usize) -> u64 {
     (1 << bit) + sub * width + width / 2
 }
 
+/// Doublings from the first bucket to the last.
+const DOUBLINGS: usize = (LAST_BIT - FIRST_BIT) as usize;
+
+/// Times counted since the beginning, by doublings. The counts only grow, as scrapers of metrics want it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Totals {
+    counts: [u64; DOUBLINGS],
+    sum_ns: u128,
+}
+
+impl Default for Totals {
+    fn default() -> Self {
+        Totals { counts: [0; DOUBLINGS], sum_ns: 0 }
+    }
+}
+
+impl Totals {
+    #[inline]
+    fn record(&mut self, time: Duration) {
+        let time_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.counts[place(time_ns) >> SUB_BITS] += 1;
+        self.sum_ns += u128::from(time_ns);
+    }
+
+    /// Adds what another place has counted.
+    pub fn merge(&mut self, other: &Totals) {
+        self.counts.iter_mut().zip(other.counts).for_each(|(own, more)| *own += more);
+        self.sum_ns += other.sum_ns;
+    }
+
+    /// How many times were counted.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// The sum of all times, in seconds.
+    pub fn sum_s(&self) -> f64 {
+        // A sum of times is shown, and an `f64` has digits enough for that.
+        self.sum_ns as f64 / 1e9
+    }
+
+    /// The upper ends of the buckets in nanoseconds, each with how many times lay below.
+    pub fn below(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let mut below = 0;
+        self.counts.iter().zip(FIRST_BIT + 1..).map(move |(count, bit)| {
+            below += count;
+            (1 << bit, below)
+        })
+    }
+}
+
 /// A quantile with what it rests on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measured {
@@ -136,17 +189,20 @@ pub struct Measured {
 #[derive(Clone, Debug)]
 pub struct Windows {
     seconds: Vec<(u64, Histogram)>,
+    totals: Totals,
 }
 
 impl Default for Windows {
     fn default() -> Self {
-        Windows { seconds: vec![(0, Histogram::default()); SECONDS] }
+        let seconds = vec![(0, Histogram::default()); SECONDS];
+        Windows { seconds, totals: Totals::default() }
     }
 }
 
 impl Windows {
     /// Counts a latency that ended now (the caller's time, ns).
     pub fn record(&mut self, now_ns: u64, latency: Duration) {
+        self.totals.record(latency);
         if let Some(histogram) = self.second(now_ns / SECOND_NS) {
             histogram.record(latency);
         }
@@ -161,6 +217,12 @@ impl Windows {
                 own.merge(histogram);
             }
         }
+        self.totals.merge(&other.totals);
+    }
+
+    /// Everything since the beginning.
+    pub fn totals(&self) -> &Totals {
+        &self.totals
     }
 
     /// The histogram of a second; `None` if the second is more than a minute older than what is kept.
@@ -236,6 +298,26 @@ mod tests {
         }
         assert_eq!((place(0), place(u64::MAX)), (0, BUCKETS - 1));
         assert!((0..BUCKETS - 1).all(|at| middle(at) < middle(at + 1) && place(middle(at)) == at));
+    }
+
+    #[test]
+    fn totals_keep_what_the_windows_forget() {
+        let mut windows = Windows::default();
+        for second in 0..200 {
+            windows.record(second * SECOND_NS, Duration::from_micros(3));
+            windows.record(second * SECOND_NS, Duration::from_millis(40));
+        }
+        let mut twice = windows.clone();
+        twice.merge(&windows);
+        let totals = twice.totals();
+        assert_eq!(totals.count(), 800);
+        assert!((totals.sum_s() - 400.0 * 0.040_003).abs() < 1e-9);
+        let below = |ns: u64| totals.below().find(|(end, _)| *end >= ns).expect("an end").1;
+        assert_eq!(
+            (below(2_000), below(4_000), below(30_000_000), below(60_000_000)),
+            (0, 400, 400, 800)
+        );
+        assert!(totals.below().map(|(_, count)| count).is_sorted());
     }
 
     #[test]

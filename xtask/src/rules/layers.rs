@@ -8,13 +8,14 @@ use crate::workspace::{Package, Workspace};
 const ORDER: &[&str] = &[
     "base", "value", "json", "collations", "machine", "task", "tree", "store", "txn", "view", "delta", "workload",
     "quick", "sql", "names", "functions", "collated", "aggregates", "unnest", "joins", "hashing", "views", "catalog", "scan", "plan", "derived", "operators", "exec", "copy", "ddl", "pgcatalog", "prepare",
-    "halcyon", "server", "cell", "tpch", "graphs", "gauge", "lab", "cli",
+    "halcyon", "server", "console", "cell", "tpch", "graphs", "gauge", "lab", "cli",
 ];
 
 /// What a crate must not name although it lies lower: these enter by the door `halcyon` alone.
 #[rustfmt::skip]
 const BY_THE_DOOR: &[(&str, &[&str])] = &[
     ("server", &["store", "txn"]),
+    ("console", &["store", "txn", "catalog", "scan", "plan", "derived", "operators", "exec", "copy", "ddl", "pgcatalog", "prepare"]),
     ("lab", &["store", "txn", "catalog", "scan", "plan", "derived", "operators", "exec", "copy", "ddl", "pgcatalog", "prepare"]),
     ("cli", &["store", "txn", "catalog", "scan", "plan", "derived", "operators", "exec", "copy", "ddl", "pgcatalog", "prepare", "lab"]),
 ];

@@ -57,6 +57,7 @@ const DONE: &[&str] = &[
     "crates/pgcatalog/",
     "crates/halcyon/",
     "crates/server/",
+    "crates/console/",
     "crates/tpch/",
     "crates/graphs/",
     "crates/lab/",

@@ -157,6 +157,7 @@ pages! {
     architecture: "ARCHITECTURE.md",
     status: "docs/status.md",
     guide: "docs/guide/README.md",
+    console: "docs/guide/console.md",
     embedding: "docs/guide/embedding.md",
     errors: "docs/guide/errors.md",
     examples: "docs/guide/examples.md",
