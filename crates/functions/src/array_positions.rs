@@ -1,21 +1,10 @@
-//! `array_position` and `array_positions`: the places of a value in an array.
+//! `array_positions`: the places of a value in an array.
 
-use super::{Arguments, Gives, Kind, Row, error, integer, list};
+use super::{Gives, Kind, Row, integer, list};
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
-use halcyon_sql::error::{Result, SqlState};
 
-const POSITION: Row = Row::new(
-    "array_position",
-    "The first subscript, from the third argument on, at which a value stands in the array.",
-    &[Kind::List, Kind::Element, Kind::Integer],
-    Gives::Integer,
-    position,
-)
-.optional(1)
-.of_null();
-
-const POSITIONS: Row = Row::new(
+pub(super) const ROWS: &[Row] = &[Row::new(
     "array_positions",
     "The subscripts at which a value stands in the array.",
     &[Kind::List, Kind::Element],
@@ -27,21 +16,4 @@ const POSITIONS: Row = Row::new(
         Ok(list(&places, &DataType::Int32))
     },
 )
-.of_null();
-
-pub(super) const ROWS: &[Row] = &[POSITION, POSITIONS];
-
-fn position(args: &Arguments<'_>) -> Result<ScalarValue> {
-    let Some(items) = args.list(0)? else { return Ok(ScalarValue::Null) };
-    let begin = match args.has(2) {
-        true if args.values[2].is_null() => {
-            let message = "initial position must not be null";
-            return Err(error(SqlState::NULL_VALUE_NOT_ALLOWED, message));
-        }
-        true => usize::try_from(args.integer(2).saturating_sub(1)).unwrap_or(0),
-        false => 0,
-    };
-    let mut items = items.iter().enumerate().skip(begin);
-    let found = items.find(|(_, item)| **item == args.values[1]);
-    Ok(found.map_or(ScalarValue::Null, |(at, _)| integer(at + 1)))
-}
+.of_null()];

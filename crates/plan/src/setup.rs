@@ -121,8 +121,6 @@ fn states() -> (SessionState, SessionState) {
         .with_physical_optimizer_rules(interrupts::watched_physical_rules())
         .build();
     let mut scalars = SessionStateDefaults::default_scalar_functions();
-    // Ours begins where PostgreSQL's does; DataFusion's, whose other names would stay, has an error there.
-    scalars.retain(|function| function.name() != "array_position");
     scalars.extend(corrected::corrected(&scalars));
     scalars.extend([series::array_function(), nested::array_dims()]);
     scalars.extend(functions::scalar_functions());
