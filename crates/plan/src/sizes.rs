@@ -7,7 +7,8 @@
 //! Words: the *relations* of a query are the tables, functions and subqueries in its FROM clauses, and
 //! those within the queries that its names stand for.
 //! Invariant, checked by `doubling_queries_are_refused`: no query is planned that has more than
-//! [`RELATIONS_MAX`] relations, or a list of more than [`TARGETS_MAX`] columns to select.
+//! [`RELATIONS_MAX`] relations, or a list of more than [`TARGETS_MAX`] columns to select, and, by
+//! `arrays_beside_each_other_are_limited`, none with more than [`ARRAYS_MAX`] arrays in an `unnest`.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -26,6 +27,9 @@ use halcyon_sql::identifier::fold;
 /// Relations that a statement may have.
 pub const RELATIONS_MAX: u64 = 1_000;
 
+/// Arrays that one `unnest` in FROM may have: what planning takes grows faster than the cube of their number.
+const ARRAYS_MAX: usize = 64;
+
 /// Columns that one SELECT may list, as in PostgreSQL.
 pub const TARGETS_MAX: usize = 1_664;
 
@@ -38,7 +42,7 @@ pub(crate) type Within<'a> = dyn Fn(&ObjectName) -> Result<u64> + 'a;
 /// The number of relations of a query; `within` says how many stand within a table that is no WITH
 /// query: none but for views.
 ///
-/// Errors: those of `within`; 54001 if they are more than [`RELATIONS_MAX`], 54011 for more than [`TARGETS_MAX`] columns.
+/// Errors: those of `within`; 54001 if they are more than [`RELATIONS_MAX`] or an `unnest` has too many arrays, 54011 for more than [`TARGETS_MAX`] columns.
 pub(crate) fn relations(query: &Query, within: &Within<'_>) -> Result<u64> {
     let mut count = Count { within, open: vec![Open::default()] };
     match Visit::visit(query, &mut count) {
@@ -115,6 +119,10 @@ impl Visitor for Count<'_> {
     }
 
     fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<SqlError> {
+        if arrays(factor) > ARRAYS_MAX {
+            let message = format!("unnest can have at most {ARRAYS_MAX} arrays");
+            return ControlFlow::Break(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, message));
+        }
         let within = match factor {
             TableFactor::Table { name, args: None, .. } => self.within(name),
             _ => Ok(0),
@@ -123,6 +131,18 @@ impl Visitor for Count<'_> {
             Ok(within) => self.add(within.saturating_add(1)),
             Err(error) => ControlFlow::Break(error),
         }
+    }
+}
+
+/// How many arrays `unnest` has, also behind LATERAL; 0 for other tables.
+fn arrays(factor: &TableFactor) -> usize {
+    let last = |name: &ObjectName| name.0.last().and_then(ObjectNamePart::as_ident).map(fold);
+    match factor {
+        TableFactor::UNNEST { array_exprs, .. } => array_exprs.len(),
+        TableFactor::Function { name, args, .. } if last(name).as_deref() == Some("unnest") => {
+            args.len()
+        }
+        _ => 0,
     }
 }
 

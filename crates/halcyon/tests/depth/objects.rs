@@ -64,6 +64,21 @@ fn large_join() -> String {
 }
 
 #[test]
+fn arrays_beside_each_other_are_limited() {
+    let mut session = Database::in_memory().session();
+    let text = |before: &str, count: usize| {
+        format!("SELECT count(*) FROM {before}unnest({})", vec!["ARRAY[1, 2]"; count].join(", "))
+    };
+    for before in ["", "generate_series(1, 2) g, LATERAL "] {
+        assert_eq!(session.execute(text(before, 10).as_str(), &[]).expect("ten arrays"), 1);
+        for count in [65, 3_000] {
+            let refused = session.query(text(before, count).as_str(), &[]).map(|_| ());
+            assert_eq!(state(refused), SqlState::STATEMENT_TOO_COMPLEX, "{before}{count}");
+        }
+    }
+}
+
+#[test]
 fn different_windows_are_limited_and_functions_over_one_are_not() {
     let mut session = Database::in_memory().session();
     let list = |count: usize, each: &dyn Fn(usize) -> String| -> String {
