@@ -109,6 +109,7 @@ pub(crate) async fn log_in(
         return Err(Refused::malformed("role or password is too long"));
     }
     let unauthorized = |error: &_| Refused::sql(StatusCode::UNAUTHORIZED, error);
+    let verifier = engine.database.password_verifier(role);
     judge(&app, role, password, peer).await?;
     engine.database.session_as(role).map_err(|error| unauthorized(&error))?;
     let seat = engine.logins.take_seat(role);
@@ -116,7 +117,7 @@ pub(crate) async fn log_in(
     if let Some(before) = before {
         app.viewers.remove(&before);
     }
-    let added = app.viewers.add(&engine.database, role, peer.0.ip(), seat);
+    let added = app.viewers.add(verifier, role, peer.0.ip(), seat);
     let (viewer, token) =
         added.ok_or_else(|| Refused::unavailable("too many people are logged in"))?;
     let mut response = of_json(&about(&app, &viewer)?);

@@ -97,11 +97,12 @@ impl Viewers {
         Viewers { most, idle_max, login_max, by_token: Mutex::default() }
     }
 
-    /// Makes a viewer of a role that has proved who it is. Returns the viewer and the cookie's token; `None` if
-    /// there is no room.
+    /// Makes a viewer of a role that has proved who it is. `verifier`: that of the role's password, read before
+    /// the proof, so that a password which changes meanwhile ends the login. Returns the viewer and the cookie's
+    /// token; `None` if there is no room.
     pub(crate) fn add(
         &self,
-        database: &Database,
+        verifier: Option<String>,
         role: &str,
         peer: IpAddr,
         seat: Seat,
@@ -112,7 +113,7 @@ impl Viewers {
             role: role.to_owned(),
             client: peer.to_canonical().to_string(),
             form_token: random_token(),
-            verifier: database.password_verifier(role),
+            verifier,
             began: now,
             used: Mutex::new(now),
             has_ended: AtomicBool::new(false),
