@@ -290,6 +290,8 @@ class Checks:
         expect(table).to_contain_text("NULL")
         expect(self.page.locator(".run-status")).to_contain_text("2 statements, 13 rows")
         self.run("SELECT i, i * i AS square FROM generate_series(1, 50) i")
+        # Until then the results are those of the statement before.
+        expect(self.page.locator(".run-status")).to_contain_text("50 rows shown")
         self.page.get_by_role("button", name="Chart").first.click()
         expect(self.page.locator(".results .u-wrap canvas")).to_be_visible()
         self.axe(self.page, "query with a chart")
