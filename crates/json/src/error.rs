@@ -22,10 +22,23 @@ pub struct Told {
     pub context: Option<String>,
 }
 
+const INTERRUPTED: [u8; 5] = *b"57014";
+
 impl JsonError {
     /// An error with state and message.
     pub fn new(state: &[u8; 5], message: impl Into<String>) -> Self {
         JsonError(Box::new(Told { state: *state, message: message.into(), ..Told::default() }))
+    }
+
+    /// 57014: the statement is to end; which reason it has is known to those who run it.
+    #[cold]
+    pub(crate) fn interrupted() -> Self {
+        Self::new(&INTERRUPTED, "canceling statement")
+    }
+
+    /// Whether it stands for an end of the statement and tells nothing of a document.
+    pub fn is_interrupt(&self) -> bool {
+        self.0.state == INTERRUPTED
     }
 
     /// 22023: the document is of another kind than the operation takes.

@@ -3,6 +3,8 @@
 //! One parser serves `jsonb`, which makes a [`Tree`] and so reads the escapes of strings, and `json`,
 //! which only has to be well formed. What is made of a text is for a [`Build`] to say.
 
+use halcyon_base::interrupt::Pace;
+
 use crate::DEPTH_MAX;
 use crate::error::{JsonError, Result};
 use crate::number::Number;
@@ -118,12 +120,14 @@ pub(crate) struct Parser<'a> {
     line: usize,
     line_start: usize,
     depth: usize,
+    pace: Pace,
 }
 
 impl<'a> Parser<'a> {
     pub(crate) fn new(text: &'a str) -> Self {
         let string = String::new();
-        Parser { text, at: 0, start: 0, string, line: 1, line_start: 0, depth: 0 }
+        let pace = Pace::default();
+        Parser { text, at: 0, start: 0, string, line: 1, line_start: 0, depth: 0, pace }
     }
 
     fn byte(&self, at: usize) -> Option<u8> {
@@ -155,8 +159,11 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Takes the next token in. `reads`: whether a string is kept.
+    /// Takes the next token in. `reads`: whether a string is kept. Errors: 57014 and those of a text.
     pub(crate) fn token(&mut self, reads: bool) -> Result<Token> {
+        if self.pace.is_over() {
+            return Err(JsonError::interrupted());
+        }
         self.skip_blanks();
         self.start = self.at;
         let Some(first) = self.byte(self.at) else { return Ok(Token::End) };
@@ -478,6 +485,17 @@ fn is_word(byte: u8) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_text_is_read_no_further_than_its_interrupt() {
+        use halcyon_base::interrupt::watching;
+        let pairs: Vec<String> = (0..10_000).map(|at| format!("\"k{at}\": [{at}]")).collect();
+        let text = format!("{{{}}}", pairs.join(","));
+        assert!(tree(&text).is_ok() && check(&text).is_ok());
+        let ends = |error: Option<JsonError>| error.is_some_and(|error| error.is_interrupt());
+        assert!(ends(watching(|| true, || tree(&text)).err()));
+        assert!(ends(watching(|| true, || check(&text)).err()));
+    }
 
     /// What PostgreSQL 15 says of each.
     #[test]

@@ -1,6 +1,6 @@
 //! Functions of PostgreSQL that DataFusion lacks or defines differently: the list of all, and those
 //! into which operators and casts are translated. By topic: [`crate::execution`] (clock, session,
-//! sequences), [`crate::table_functions`] (functions of their arguments), [`halcyon_aggregates`].
+//! sequences), [`halcyon_functions::table_functions`] (functions of their arguments), [`halcyon_aggregates`].
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use halcyon_sql::error::{SqlError, SqlState};
 use halcyon_sql::types::SqlType;
 use halcyon_sql::values::{ArrayWriter, shown_type, value_at};
 
-use crate::table_functions;
+use halcyon_functions::table_functions;
 
 /// Halcyon's scalar functions, to be registered over DataFusion's.
 pub fn scalar_functions() -> Vec<Arc<ScalarUDF>> {

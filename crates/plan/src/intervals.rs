@@ -31,7 +31,8 @@ use halcyon_sql::values::sql_type_of_arrow;
 use halcyon_store::Interval;
 use halcyon_value::calendar::DAY_NS;
 
-use crate::{arithmetic, nested};
+use crate::arithmetic;
+use halcyon_functions::nested;
 
 /// The number by which an interval is ordered.
 fn key(interval: Expr) -> Expr {

@@ -21,12 +21,13 @@ use datafusion::logical_expr::{Expr, ExprSchemable, GetFieldAccess, Operator, li
 use datafusion::sql::sqlparser::ast::BinaryOperator as Op;
 
 use crate::interrupts::go_on;
-use crate::nested::without_names;
 use crate::semantics::{
     comparable, is_text, narrow, no_operator, not_boolean, number, quoted, to, typed_constant,
     untyped,
 };
-use crate::{addresses, corrected, functions, semantics};
+use crate::{addresses, functions, semantics};
+use halcyon_functions::corrected;
+use halcyon_functions::nested::without_names;
 
 use halcyon_functions as by_value;
 use halcyon_names::documents::is_document;

@@ -21,8 +21,9 @@ use crate::operands;
 use crate::semi_joins::PushDownSemiJoins;
 use crate::series::{self, SeriesFunction};
 use crate::system_names::{NoSystemSchemas, SystemSchemas};
+use crate::windows;
 use crate::workers::Workers;
-use crate::{corrected, nested, windows};
+use halcyon_functions::{corrected, nested};
 
 impl Default for DataFusion {
     /// Without system schemas.

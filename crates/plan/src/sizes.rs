@@ -13,13 +13,13 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
-use arrow::datatypes::DataType;
 use datafusion::common::Result as DfResult;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::sqlparser::ast::{
     ObjectName, ObjectNamePart, Query, Select, TableFactor, Visit, Visitor,
 };
+use halcyon_functions::nested::check_type;
 use halcyon_sql::diagnose::external;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::fold;
@@ -32,9 +32,6 @@ const ARRAYS_MAX: usize = 64;
 
 /// Columns that one SELECT may list, as in PostgreSQL.
 pub const TARGETS_MAX: usize = 1_664;
-
-/// Fields that a type may have, those of the rows within it among them.
-const FIELDS_MAX: usize = 16_384;
 
 /// How many relations stand within a table that is no WITH query.
 pub(crate) type Within<'a> = dyn Fn(&ObjectName) -> Result<u64> + 'a;
@@ -153,9 +150,6 @@ fn too_many_relations() -> SqlError {
         .hint("Put intermediate results in temporary tables.")
 }
 
-/// Rows and arrays within each other: as text, quotes are doubled at each level.
-const VALUE_DEPTH_MAX: usize = 16;
-
 /// Nodes that a plan may have, those counted again that stand in several places.
 const NODES_MAX: u64 = 50_000;
 
@@ -203,34 +197,6 @@ fn size(plan: &LogicalPlan, known: &mut HashMap<*const LogicalPlan, u64>) -> DfR
     }
     known.insert(place, nodes);
     Ok(nodes)
-}
-
-/// Errors: 54001 for rows and arrays that stand in each other more than [`VALUE_DEPTH_MAX`] deep, or have more than
-/// [`FIELDS_MAX`] fields: `ROW(r, r)` of a row doubles them.
-pub(crate) fn check_type(ty: &DataType) -> DfResult<()> {
-    let mut open = vec![(ty, 0)];
-    let mut fields_left = FIELDS_MAX;
-    while let Some((ty, depth)) = open.pop() {
-        if fields_left == 0 {
-            let message = format!("a row can have at most {FIELDS_MAX} fields within it");
-            return Err(external(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, message)));
-        }
-        fields_left -= 1;
-        if depth > VALUE_DEPTH_MAX {
-            let message = format!("rows and arrays can be nested at most {VALUE_DEPTH_MAX} deep");
-            return Err(external(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, message)));
-        }
-        match ty {
-            DataType::Struct(fields) => {
-                open.extend(fields.iter().map(|field| (field.data_type(), depth + 1)));
-            }
-            DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
-                open.push((item.data_type(), depth + 1));
-            }
-            _ => {}
-        }
-    }
-    Ok(())
 }
 
 fn too_large() -> SqlError {

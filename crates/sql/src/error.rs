@@ -232,6 +232,9 @@ impl std::error::Error for SqlError {}
 impl From<JsonError> for SqlError {
     #[cold]
     fn from(error: JsonError) -> Self {
+        if error.is_interrupt() {
+            return Self::unless_interrupted().err().unwrap_or_else(Self::cancelled);
+        }
         let told = error.told();
         let mut fields = Fields { message: told.message.clone(), ..Fields::default() };
         fields.state = SqlState::new(&told.state);

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
+use halcyon_base::interrupt::Pace;
+
 use super::{Arithmetic, Comparison, Condition, Expr, Method, Path, Step};
 use crate::error::{JsonError, Result};
 use crate::number::Number;
@@ -16,7 +18,7 @@ type Item<'a> = Cow<'a, Tree>;
 /// The items that a path finds in a document, in order. `variables`: an object, or NULL for none.
 ///
 /// Errors: 2203A and its like for what is not there in mode strict, 22038 and 22036 for items of another kind than
-/// arithmetic and methods take, 42704 for a variable without a value.
+/// arithmetic and methods take, 42704 for a variable without a value, 57014.
 pub fn find<'a>(
     path: &'a Path,
     document: &'a Tree,
@@ -28,10 +30,12 @@ pub fn find<'a>(
         let detail = "Jsonpath parameters should be encoded as key-value pairs of \"vars\" object.";
         return Err(error.detail(detail));
     }
-    let finder = Finder { is_lax: path.is_lax, document, variables, matches };
+    let finder =
+        Finder { is_lax: path.is_lax, document, variables, matches, pace: Pace::default() };
     let mut found = Vec::new();
     finder.items(&path.expr, &Around { current: None, last: None }, &mut found)?;
-    Ok(found)
+    // Conditions take an error within for something unknown.
+    finder.go_on().map(|()| found)
 }
 
 /// What a path that is a condition says of a document; `None`: unknown. Errors: 22038 for another path.
@@ -51,6 +55,7 @@ struct Finder<'a> {
     document: &'a Tree,
     variables: &'a Tree,
     matches: &'a Matcher<'a>,
+    pace: Pace,
 }
 
 /// What `@` and `last` stand for.
@@ -60,6 +65,11 @@ struct Around<'i, 'a> {
 }
 
 impl<'a> Finder<'a> {
+    /// Errors: 57014 if the statement is to end.
+    fn go_on(&self) -> Result<()> {
+        if self.pace.is_over() { Err(JsonError::interrupted()) } else { Ok(()) }
+    }
+
     /// Adds the items that an expression gives.
     fn items(
         &self,
@@ -164,6 +174,7 @@ impl<'a> Finder<'a> {
         unwraps: bool,
         out: &mut Vec<Item<'a>>,
     ) -> Result<()> {
+        self.go_on()?;
         let Some((step, rest)) = steps.split_first() else {
             out.push(item);
             return Ok(());
@@ -209,7 +220,7 @@ impl<'a> Finder<'a> {
             }
             Step::Within(from, to) => {
                 let mut found = Vec::new();
-                within(item, 0, *from, *to, &mut found);
+                self.within(item, 0, *from, *to, &mut found)?;
                 // What is not there below is no error, in mode strict neither.
                 for item in found {
                     let mut below = Vec::new();
@@ -324,6 +335,27 @@ impl<'a> Finder<'a> {
         pairs.iter().map(pair).collect()
     }
 
+    /// Adds an item and what lies in it from one depth to another; `u32::MAX`: what has nothing in it.
+    fn within(
+        &self,
+        item: Item<'a>,
+        level: u32,
+        from: u32,
+        to: u32,
+        out: &mut Vec<Item<'a>>,
+    ) -> Result<()> {
+        self.go_on()?;
+        let parts = elements(&item).or_else(|| values(&item)).unwrap_or_default();
+        let is_deepest = from == u32::MAX && parts.is_empty();
+        if is_deepest || level >= from && level <= to {
+            out.push(item);
+        }
+        if level < to {
+            parts.into_iter().try_for_each(|part| self.within(part, level + 1, from, to, out))?;
+        }
+        Ok(())
+    }
+
     /// Whether a condition is true; `None`: unknown, as after every error within.
     fn is_true(&self, condition: &'a Condition, around: &Around<'_, 'a>) -> Option<bool> {
         match condition {
@@ -382,6 +414,7 @@ impl<'a> Finder<'a> {
     ) -> Option<bool> {
         let (mut is_unknown, mut found) = (false, false);
         for item in items {
+            self.go_on().ok()?;
             match test(item) {
                 Some(true) if self.is_lax => return Some(true),
                 Some(true) => found = true,
@@ -443,18 +476,6 @@ fn member<'a>(item: &Item<'a>, key: &str) -> Option<Option<Item<'a>>> {
             Some(found.map(|(_, value)| Cow::Owned(value.clone())))
         }
         _ => None,
-    }
-}
-
-/// Adds an item and what lies in it from one depth to another; `u32::MAX`: what has nothing in it.
-fn within<'a>(item: Item<'a>, level: u32, from: u32, to: u32, out: &mut Vec<Item<'a>>) {
-    let parts = elements(&item).or_else(|| values(&item)).unwrap_or_default();
-    let is_deepest = from == u32::MAX && parts.is_empty();
-    if is_deepest || level >= from && level <= to {
-        out.push(item);
-    }
-    if level < to {
-        parts.into_iter().for_each(|part| within(part, level + 1, from, to, out));
     }
 }
 
@@ -538,6 +559,22 @@ mod tests {
             }
             Err(error) => String::from_utf8_lossy(&error.told().state).into_owned(),
         }
+    }
+
+    /// Each `.**` multiplies what the last has found, and each comparison takes all pairs of its items.
+    #[test]
+    fn a_path_is_followed_no_further_than_its_interrupt() {
+        let ends = |path: &str, document: &str| {
+            let interrupted = || found(path, document);
+            assert_eq!(halcyon_base::interrupt::watching(|| true, interrupted), "57014", "{path}");
+        };
+        let deep = format!("{}{}", "[".repeat(60), "]".repeat(60));
+        ends(&format!("${}", ".**".repeat(60)), &deep);
+        ends(&format!("$ ? (@{} == 1)", ".**".repeat(60)), &deep);
+        let wide = format!("[0{}]", ",0".repeat(1000));
+        ends("$[*] ? ($[*] == 1)", &wide);
+        ends("strict $ ? (@[*] == @[*])", &wide);
+        assert_eq!(found("$.size()", &wide), "1001");
     }
 
     #[test]

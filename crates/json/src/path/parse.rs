@@ -1,5 +1,7 @@
 //! Reading of paths.
 
+use halcyon_base::interrupt::Pace;
+
 use super::{Arithmetic, Comparison, Condition, Expr, Method, NESTING_MAX, Path, Step};
 use crate::error::{JsonError, Result};
 use crate::number::Number;
@@ -48,7 +50,11 @@ fn syntax(near: Option<&str>) -> JsonError {
 fn tokens(text: &str) -> Result<Vec<Token>> {
     let mut found = Vec::new();
     let mut rest = text;
+    let pace = Pace::default();
     loop {
+        if pace.is_over() {
+            return Err(JsonError::interrupted());
+        }
         rest = rest.trim_start();
         if let Some(comment) = rest.strip_prefix("/*") {
             let end = comment.find("*/").ok_or_else(|| syntax(None))?;

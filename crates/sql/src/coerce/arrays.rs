@@ -3,6 +3,7 @@
 //! One dimension; text that has more, or bounds of its own (`[0:1]={…}`), is refused.
 //! Source: PostgreSQL's documentation, "Array Input and Output Syntax".
 
+use halcyon_base::interrupt::Pace;
 use halcyon_store::{Value, ValueRef};
 use halcyon_value::array;
 
@@ -88,7 +89,7 @@ pub fn element(text: &str, ty: SqlType) -> Result<Value> {
 
 /// Gives the elements of an array's text to `each`; `None` stands for NULL.
 ///
-/// Errors: 22P02 malformed, 0A000 for more than one dimension; the first of `each`.
+/// Errors: 22P02 malformed, 0A000 for more than one dimension; the first of `each`; 57014, 53200.
 fn for_each(text: &str, mut each: impl FnMut(Option<&str>) -> Result<()>) -> Result<()> {
     let malformed = |detail: &str| {
         let message = format!("malformed array literal: \"{text}\"");
@@ -102,7 +103,11 @@ fn for_each(text: &str, mut each: impl FnMut(Option<&str>) -> Result<()>) -> Res
         .strip_prefix('{')
         .ok_or_else(|| malformed("Array value must start with \"{\" or dimension information."))?;
     let mut items = Items { rest: inner };
+    let pace = Pace::default();
     while let Some(found) = items.next().map_err(malformed)? {
+        if pace.is_over() {
+            SqlError::unless_interrupted()?;
+        }
         match &found {
             Item::Null => each(None)?,
             Item::Text(text) => each(Some(text))?,
@@ -217,6 +222,15 @@ mod tests {
             parse(r#"{a,null,"null"}"#).ok(),
             Some(vec![Some("a".to_owned()), None, Some("null".to_owned())])
         );
+    }
+
+    #[test]
+    fn a_long_array_is_read_no_further_than_its_interrupt() {
+        let text = format!("{{{}1}}", "1,".repeat(100_000));
+        let read = || encode(&text, Element::of(SqlType::Integer).unwrap(), &TimeZone::UTC);
+        assert!(read().is_ok());
+        let refused = halcyon_base::interrupt::watching(|| true, read).expect_err("interrupted");
+        assert_eq!(refused.state(), SqlState::QUERY_CANCELED);
     }
 
     #[test]

@@ -9,10 +9,11 @@
 use std::sync::{Arc, LazyLock};
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int32Array, TimestampMicrosecondArray,
+    Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int32Array, Int64Array,
+    TimestampMicrosecondArray,
 };
 use arrow::compute::{cast, nullif};
-use arrow::datatypes::{DataType, Field, FieldRef, Float64Type, Int32Type, TimeUnit};
+use arrow::datatypes::{DataType, Field, FieldRef, Float64Type, Int32Type, Int64Type, TimeUnit};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::{DataFusionError, Result, ScalarValue};
 use datafusion::functions::core::r#struct;
@@ -29,16 +30,16 @@ use datafusion::logical_expr::{
 };
 use halcyon_value::float;
 
-use halcyon_functions::products;
+use crate::products;
 
-use crate::{sizes, table_functions};
+use crate::{nested, table_functions};
 use halcyon_sql::diagnose::external;
 use halcyon_sql::enums::is_day_or_moment;
 use halcyon_sql::error::{SqlError, SqlState};
 use halcyon_sql::types::SqlType;
 
 /// The functions of `all` that are corrected, to be registered over the others.
-pub(crate) fn corrected(all: &[Arc<ScalarUDF>]) -> Vec<Arc<ScalarUDF>> {
+pub fn corrected(all: &[Arc<ScalarUDF>]) -> Vec<Arc<ScalarUDF>> {
     let wrap = |function: &Arc<ScalarUDF>| {
         let correction = match function.name() {
             "log2" => Correction::Refuse(logarithm),
@@ -64,6 +65,7 @@ pub(crate) fn corrected(all: &[Arc<ScalarUDF>]) -> Vec<Arc<ScalarUDF>> {
             "coalesce" | "greatest" | "least" | "make_array" | "nullif" => {
                 Correction::QuotedFit(Fit::Alike)
             }
+            "array_position" => Correction::StartsWithin,
             name if takes_element(name) => Correction::QuotedFit(Fit::Element),
             _ => return None,
         };
@@ -73,7 +75,7 @@ pub(crate) fn corrected(all: &[Arc<ScalarUDF>]) -> Vec<Arc<ScalarUDF>> {
 }
 
 /// `date_part` for EXTRACT, which the planner does not look up by name.
-pub(crate) fn date_part() -> Arc<ScalarUDF> {
+pub fn date_part() -> Arc<ScalarUDF> {
     static DATE_PART: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
         Corrected::function(&datafusion::functions::datetime::date_part(), Correction::Eras)
     });
@@ -81,7 +83,7 @@ pub(crate) fn date_part() -> Arc<ScalarUDF> {
 }
 
 /// `array_has` for `x = ANY (array)`, which the planner does not look up by name.
-pub(crate) fn array_has() -> Arc<ScalarUDF> {
+pub fn array_has() -> Arc<ScalarUDF> {
     static ARRAY_HAS: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
         let own = Correction::KnownUnless(may_be_null, Some(Fit::Element));
         Corrected::function(&array_has_udf(), own)
@@ -90,7 +92,7 @@ pub(crate) fn array_has() -> Arc<ScalarUDF> {
 }
 
 /// `array_has_all` for `a @> b`, which the planner does not look up by name.
-pub(crate) fn array_has_all() -> Arc<ScalarUDF> {
+pub fn array_has_all() -> Arc<ScalarUDF> {
     static ARRAY_HAS_ALL: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
         let inner = products::bounded(&array_has_all_udf()).expect("one of those");
         Corrected::function(&inner, Correction::KnownUnless(has_null, None))
@@ -99,7 +101,7 @@ pub(crate) fn array_has_all() -> Arc<ScalarUDF> {
 }
 
 /// `array_has_any` for `a && b`.
-pub(crate) fn array_has_any() -> Arc<ScalarUDF> {
+pub fn array_has_any() -> Arc<ScalarUDF> {
     static ARRAY_HAS_ANY: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
         let inner = products::bounded(&array_has_any_udf()).expect("one of those");
         Corrected::function(&inner, Correction::KnownUnless(has_null, None))
@@ -108,7 +110,7 @@ pub(crate) fn array_has_any() -> Arc<ScalarUDF> {
 }
 
 /// `strpos` for POSITION, which the planner does not look up by name.
-pub(crate) fn strpos() -> Arc<ScalarUDF> {
+pub fn strpos() -> Arc<ScalarUDF> {
     static STRPOS: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
         let inner = products::bounded(&datafusion::functions::unicode::strpos());
         Corrected::function(&inner.expect("one of those"), Correction::Promised)
@@ -117,7 +119,7 @@ pub(crate) fn strpos() -> Arc<ScalarUDF> {
 }
 
 /// `substr` for SUBSTRING, which the planner does not look up by name.
-pub(crate) fn substr() -> Arc<ScalarUDF> {
+pub fn substr() -> Arc<ScalarUDF> {
     static SUBSTR: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
         Corrected::function(&datafusion::functions::unicode::substr(), Correction::Promised)
     });
@@ -125,7 +127,7 @@ pub(crate) fn substr() -> Arc<ScalarUDF> {
 }
 
 /// `struct` for `(a, b)` and `ROW(a, b)`.
-pub(crate) fn row() -> Arc<ScalarUDF> {
+pub fn row() -> Arc<ScalarUDF> {
     static ROW: LazyLock<Arc<ScalarUDF>> =
         LazyLock::new(|| Corrected::function(&r#struct(), Correction::BoundedType));
     Arc::clone(&ROW)
@@ -140,9 +142,11 @@ enum Correction {
     Refuse(Refusal),
     /// `round` of one float.
     HalvesToEven,
-    /// A constant in quotes takes the type of what stands beside it, which `crate::semantics` gives it:
+    /// A constant in quotes takes the type of what stands beside it, which planning gives it:
     /// DataFusion's planner would refuse it before, or take all for texts.
     QuotedFit(Fit),
+    /// The place at which a search in an array begins may lie before or behind the array's elements.
+    StartsWithin,
     /// A row whose type is too large is refused, before anything looks at all of its fields.
     BoundedType,
     /// Nothing but what holds of all: values are of the type that was promised.
@@ -175,6 +179,7 @@ impl Correction {
     fn fit(&self) -> Option<Fit> {
         match self {
             Correction::QuotedFit(fit) => Some(*fit),
+            Correction::StartsWithin => Some(Fit::Element),
             Correction::KnownUnless(_, fit) => *fit,
             _ => None,
         }
@@ -182,7 +187,7 @@ impl Correction {
 }
 
 /// Whether a function of an array takes elements of the array's type.
-pub(crate) fn takes_element(function: &str) -> bool {
+pub fn takes_element(function: &str) -> bool {
     matches!(
         function,
         "array_append"
@@ -263,7 +268,7 @@ impl Corrected {
     /// Errors: 54001 for the type of a row that is too large.
     fn bounded(&self, ty: DataType) -> Result<DataType> {
         if matches!(self.correction, Correction::BoundedType) {
-            sizes::check_type(&ty)?;
+            nested::check_type(&ty)?;
         }
         Ok(ty)
     }
@@ -387,6 +392,34 @@ fn known(
         }
         ColumnarValue::Array(_) => Ok(ColumnarValue::Array(known)),
     }
+}
+
+/// Puts the place at which the search begins, the third argument if there is one, to the first element or behind the
+/// last. Errors: 22004 for NULL.
+fn starts_within(args: &mut ScalarFunctionArgs) -> Result<()> {
+    let [lists, _, starts] = args.args.as_slice() else { return Ok(()) };
+    let is_scalar = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+    let rows = if is_scalar { 1 } else { args.number_rows };
+    let (lists, starts) = (lists.to_array(rows)?, starts.to_array(rows)?);
+    let Some(lists) = lists.as_list_opt::<i32>() else { return Ok(()) };
+    let starts = cast(&starts, &DataType::Int64)?;
+    let starts = starts.as_primitive::<Int64Type>();
+    let within = |row: usize| {
+        if lists.is_null(row) {
+            return Ok(1);
+        }
+        if starts.is_null(row) {
+            let message = "initial position must not be null";
+            return Err(external(SqlError::new(SqlState::NULL_VALUE_NOT_ALLOWED, message)));
+        }
+        Ok(starts.value(row).clamp(1, i64::from(lists.value_length(row)) + 1))
+    };
+    let starts = (0..rows).map(within).collect::<Result<Vec<i64>>>()?;
+    args.args[2] = match is_scalar {
+        true => ColumnarValue::Scalar(ScalarValue::Int64(Some(starts[0]))),
+        false => ColumnarValue::Array(Arc::new(Int64Array::from(starts))),
+    };
+    Ok(())
 }
 
 /// Memberships, false in rows whose array is empty, whatever is looked for.
@@ -637,13 +670,14 @@ fn undetermined(function: &str) -> DataFusionError {
 
 impl Corrected {
     /// What DataFusion's function gives, corrected; not looked at whether it is of the type that was promised.
-    fn found(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+    fn found(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         match self.correction {
             Correction::Refuse(refusal) => check(refusal, &args.args, args.number_rows)?,
             Correction::QuotedFit(_)
             | Correction::BoundedType
             | Correction::Promised
             | Correction::Written => {}
+            Correction::StartsWithin => starts_within(&mut args)?,
             Correction::RoundedSeconds => {
                 if let [seconds] = args.args.as_slice()
                     && seconds.data_type() == DataType::Float64

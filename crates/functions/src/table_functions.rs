@@ -18,7 +18,7 @@ use halcyon_sql::values::{ArrayWriter, sql_type_of_arrow, value_at};
 use halcyon_store::{ArrowType, Type, ValueRef};
 use halcyon_value::functions::{self, Answer, Call, Function, Meaning};
 
-use halcyon_functions::zoned;
+use crate::zoned;
 
 /// Names, as plans show them, of functions for which DataFusion's kernels are used.
 ///
@@ -74,13 +74,13 @@ pub fn call(name: &'static str, args: Vec<Expr>) -> Expr {
 }
 
 /// The function of a name, if calls by this name are evaluated here.
-pub(crate) fn of_name(name: &str) -> Option<Arc<ScalarUDF>> {
+pub fn of_name(name: &str) -> Option<Arc<ScalarUDF>> {
     let names = rows().flat_map(|row| row.names).copied();
     names.into_iter().find(|own| *own == name).map(|own| Arc::new(function(own)))
 }
 
 /// The function of bytes, or of spans, that a statement calls by the name of one of texts or of moments.
-pub(crate) fn twin(name: &str, types: &[DataType]) -> Option<&'static str> {
+pub fn twin(name: &str, types: &[DataType]) -> Option<&'static str> {
     let are_bytes = |ty: &DataType| {
         ty.is_binary() && !matches!(ty, DataType::LargeBinary | DataType::FixedSizeBinary(_))
     };
@@ -113,7 +113,7 @@ pub(crate) fn twin(name: &str, types: &[DataType]) -> Option<&'static str> {
 }
 
 /// Names of functions that have a [`twin`] and are DataFusion's.
-pub(crate) const WITH_TWINS: [&str; 9] = [
+pub const WITH_TWINS: [&str; 9] = [
     "btrim",
     "character_length",
     "date_trunc",
@@ -126,7 +126,7 @@ pub(crate) const WITH_TWINS: [&str; 9] = [
 ];
 
 /// The function of a name that the table has, evaluated here.
-pub(crate) fn function(name: &'static str) -> ScalarUDF {
+pub fn function(name: &'static str) -> ScalarUDF {
     let row = functions::named(name).next().expect("the table has the function");
     let volatility = match row.volatility {
         functions::Volatility::Immutable => Volatility::Immutable,
@@ -187,7 +187,7 @@ pub fn does_not_exist(name: &str, args: &[Option<DataType>]) -> SqlError {
 }
 
 /// The call for arguments of these types. DataFusion asks before quoted constants have their types
-/// ([`crate::semantics`] gives them), so text may stand for any type here.
+/// (planning gives them), so text may stand for any type here.
 fn resolve(name: &str, args: &[DataType]) -> DfResult<Call> {
     let name = twin(name, args).unwrap_or(name);
     let types: Option<Vec<Option<Type>>> = args.iter().map(storage).collect();

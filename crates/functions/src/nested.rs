@@ -21,29 +21,63 @@ use halcyon_sql::values::{ArrayWriter, lists, sql_type_of, to_scalar, value_at};
 use halcyon_store::ValueRef;
 
 /// Name of the function of [`key_of`].
-pub(crate) const KEY: &str = "array\u{1}key";
+pub const KEY: &str = "array\u{1}key";
+
+/// Rows and arrays within each other: as text, quotes are doubled at each level.
+const VALUE_DEPTH_MAX: usize = 16;
+
+/// Fields that a type may have, those of the rows within it among them.
+const FIELDS_MAX: usize = 16_384;
+
+/// Errors: 54001 for rows and arrays that stand in each other more than [`VALUE_DEPTH_MAX`] deep, or have more than
+/// [`FIELDS_MAX`] fields: `ROW(r, r)` of a row doubles them.
+pub fn check_type(ty: &DataType) -> Result<()> {
+    let mut open = vec![(ty, 0)];
+    let mut fields_left = FIELDS_MAX;
+    while let Some((ty, depth)) = open.pop() {
+        if fields_left == 0 {
+            let message = format!("a row can have at most {FIELDS_MAX} fields within it");
+            return Err(external(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, message)));
+        }
+        fields_left -= 1;
+        if depth > VALUE_DEPTH_MAX {
+            let message = format!("rows and arrays can be nested at most {VALUE_DEPTH_MAX} deep");
+            return Err(external(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, message)));
+        }
+        match ty {
+            DataType::Struct(fields) => {
+                open.extend(fields.iter().map(|field| (field.data_type(), depth + 1)));
+            }
+            DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+                open.push((item.data_type(), depth + 1));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
 
 /// The bytes of an array, which order as arrays do: NULL behind all other elements.
-pub(crate) fn key_of(list: Expr) -> Expr {
-    halcyon_functions::of_name(KEY).expect("a function").call(vec![list])
+pub fn key_of(list: Expr) -> Expr {
+    crate::of_name(KEY).expect("a function").call(vec![list])
 }
 
 /// The text of an array or a row; `zone` is the session's.
-pub(crate) fn text_of(value: Expr, zone: &str) -> Expr {
+pub fn text_of(value: Expr, zone: &str) -> Expr {
     let signature = Signature::any(1, Volatility::Immutable);
     let function = NestedText { of: Written::Value, zone: zone.to_owned(), signature };
     ScalarUDF::new_from_impl(function).call(vec![value])
 }
 
 /// `array_dims`: the bounds of each dimension, as `[1:2][1:3]`.
-pub(crate) fn array_dims() -> Arc<ScalarUDF> {
+pub fn array_dims() -> Arc<ScalarUDF> {
     let signature = Signature::user_defined(Volatility::Immutable);
     let function = NestedText { of: Written::Dimensions, zone: String::new(), signature };
     Arc::new(ScalarUDF::new_from_impl(function))
 }
 
 /// An array constant from its text. Errors: 22P02, 0A000, those of the items' type.
-pub(crate) fn list_constant(text: &str, item: &Field, zone: &TimeZone) -> Result<Expr> {
+pub fn list_constant(text: &str, item: &Field, zone: &TimeZone) -> Result<Expr> {
     let Some(element) = sql_type_of(item).and_then(Element::of) else {
         return Err(external(SqlError::unsupported("an array of several dimensions")));
     };
@@ -62,7 +96,7 @@ pub(crate) fn list_constant(text: &str, item: &Field, zone: &TimeZone) -> Result
 }
 
 /// A type without the names of SQL's types that its lists' items have.
-pub(crate) fn without_names(ty: &DataType) -> DataType {
+pub fn without_names(ty: &DataType) -> DataType {
     match ty {
         DataType::List(item) => {
             let item = Field::new_list_field(without_names(item.data_type()), true);
@@ -73,12 +107,12 @@ pub(crate) fn without_names(ty: &DataType) -> DataType {
 }
 
 /// An array with its items converted as CAST does; `zone` is the session's.
-pub(crate) fn items_cast(list: Expr, from: SqlType, to: SqlType, zone: &str) -> Expr {
+pub fn items_cast(list: Expr, from: SqlType, to: SqlType, zone: &str) -> Expr {
     list_cast(list, Some(from), to, zone)
 }
 
 /// An array from its text, with items of a type; `zone` is the session's.
-pub(crate) fn items_read(text: Expr, to: SqlType, zone: &str) -> Expr {
+pub fn items_read(text: Expr, to: SqlType, zone: &str) -> Expr {
     list_cast(text, None, to, zone)
 }
 
