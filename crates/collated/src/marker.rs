@@ -14,7 +14,7 @@ use halcyon_sql::diagnose::external;
 use halcyon_sql::error::{SqlError, SqlState};
 use halcyon_sql::values::shown_type;
 
-pub use halcyon_sql::dialect::COLLATE as MARKER;
+pub use halcyon_dialect::COLLATE as MARKER;
 
 /// The function that stands for COLLATE until [`crate::settle`]. It is never evaluated.
 pub fn function() -> Arc<ScalarUDF> {

@@ -109,7 +109,7 @@ fn put(array: &dyn Array, row: usize, out: &mut String) {
                 }
                 match unnamed {
                     true => quoted(&format!("f{}", at + 1), out),
-                    false => quoted(halcyon_sql::dialect::shown_name(field.name()), out),
+                    false => quoted(halcyon_sql::repeated::shown_name(field.name()), out),
                 }
                 out.push(':');
                 put(column.as_ref(), row, out);

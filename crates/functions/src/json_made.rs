@@ -258,7 +258,7 @@ pub(super) const ROWS: &[Row] = &[
     Row::new("jsonb\u{1}key", OF_VALUE, &[Kind::Jsonb], Gives::Bytes, |args| {
         Ok(ScalarValue::BinaryView(Some(args.node(0).key())))
     }),
-    // The aggregates: `json_agg(x)` is the document of `array_agg(to_json(x))` (`halcyon_sql::dialect`).
+    // The aggregates: `json_agg(x)` is the document of `array_agg(to_json(x))` (`halcyon_dialect`).
     Row::new("json\u{1}values", OF_VALUE, &[Kind::List], Gives::Json, |args| {
         let values = gathered(args)?.join(", ");
         Ok(json(format!("[{}]", values.trim_start())))

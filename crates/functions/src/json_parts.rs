@@ -129,7 +129,7 @@ pub(super) const ROWS: &[Row] = &[
             Ok(texts(shown.collect::<Result<Vec<_>>>()?))
         },
     ),
-    // The columns of `jsonb_each` and its kin, which FROM makes rows of (`halcyon_sql::dialect`).
+    // The columns of `jsonb_each` and its kin, which FROM makes rows of (`halcyon_dialect`).
     Row::new("jsonb_each\u{1}key", KEYS, &[Kind::Jsonb], Gives::Texts, |args| {
         Ok(texts(pairs(args, "jsonb_each")?.map(|(key, _)| text(key))))
     }),

@@ -12,9 +12,9 @@ use datafusion::sql::sqlparser::ast::{
     VisitMut, Visitor, VisitorMut,
 };
 
+use halcyon_dialect::made::{call, cast, number, quoted};
+use halcyon_dialect::many_rows::FUNCTIONS;
 use halcyon_sql::identifier::fold;
-use halcyon_sql::made::{call, cast, number, quoted};
-use halcyon_sql::many_rows::FUNCTIONS;
 use halcyon_sql::parse::parse_own_query;
 
 /// The function that gives as a list what `generate_series` gives as rows.

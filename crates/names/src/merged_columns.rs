@@ -22,10 +22,10 @@ use datafusion::sql::sqlparser::ast::{
     SelectItemQualifiedWildcardKind, SetExpr, TableAlias, TableFactor, TableWithJoins, Value,
     VisitMut, VisitorMut, WildcardAdditionalOptions,
 };
-use halcyon_sql::dialect::{column_of_rows, shown_item_name};
+use halcyon_dialect::made::call;
+use halcyon_dialect::{column_of_rows, shown_item_name};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::fold;
-use halcyon_sql::made::call;
 
 /// The columns of tables.
 pub trait Tables {

@@ -12,8 +12,8 @@ use datafusion::sql::sqlparser::ast::{
     DataType, Distinct, Expr, GroupByExpr, JoinConstraint, JoinOperator, OrderBy, OrderByKind,
     Query, Select, SelectItem, SetExpr, Value, VisitMut, VisitorMut,
 };
+use halcyon_dialect::made::{cast, is_quoted, number};
 use halcyon_sql::error::{Result, SqlError, SqlState};
-use halcyon_sql::made::{cast, is_quoted, number};
 
 /// Writes these forms of a query in others. Before items have names.
 ///

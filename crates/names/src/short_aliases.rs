@@ -11,7 +11,7 @@ use datafusion::sql::sqlparser::ast::{
     Ident, ObjectName, ObjectNamePart, Query, SelectItem, SetExpr, TableAlias, TableAliasColumnDef,
     TableFactor, VisitMut, VisitorMut,
 };
-use halcyon_sql::dialect::shown_item_name;
+use halcyon_dialect::shown_item_name;
 use halcyon_sql::identifier::fold;
 
 /// The names of a table's columns; `None` if there is no such table.

@@ -19,7 +19,7 @@ use datafusion::logical_expr::{
     ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::sql::sqlparser::ast::{self, VisitMut, VisitorMut};
-use halcyon_sql::made::call;
+use halcyon_dialect::made::call;
 
 /// Name of the function, which no statement can call.
 const NAME: &str = "cast\u{1}told";

@@ -8,8 +8,8 @@ use halcyon_catalog::{
     IndexConstraint, Partitioning, Privilege, Relation, Sequence, Table, View,
 };
 use halcyon_collations::{BUILT_IN_SCHEMA, Collation};
+use halcyon_dialect::shown_item_name;
 use halcyon_plan::stored_names::mentioned_in;
-use halcyon_sql::dialect::shown_item_name;
 use halcyon_sql::identifier::{fold, parts, quote_ident};
 use halcyon_sql::parse::{ast, parse_query};
 use halcyon_sql::types::SqlType;

@@ -1,7 +1,7 @@
 //! Binding of queries and expressions to the catalog: names and types are resolved, and
 //! PostgreSQL's meaning is put in.
 //!
-//! The stages of a query: [`halcyon_sql::dialect`] rewrites its tree → DataFusion's planner with
+//! The stages of a query: [`halcyon_dialect`] rewrites its tree → DataFusion's planner with
 //! our catalog → [`crate::semantics`] → DataFusion's coercion and optimizer. All of it is
 //! synchronous and reads one immutable [`Catalog`].
 //!
@@ -48,6 +48,7 @@ use halcyon_catalog::session_vars::SessionVars;
 use halcyon_catalog::{Catalog, Privilege, Relation, Table, UserType, View, temporary};
 use halcyon_collated::{self as collated, Collations, Settled};
 use halcyon_collations::Collation;
+use halcyon_dialect::many_rows::repeats_rows;
 use halcyon_functions::system_columns::{self, Origin, Version, queries};
 use halcyon_names::function_tables;
 use halcyon_names::merged_columns::{self, Tables};
@@ -58,10 +59,8 @@ use halcyon_names::told_casts;
 use halcyon_names::told_types::told_types;
 use halcyon_scan::provider::{HalcyonTable, RowIds, ViewSource, is_target};
 use halcyon_sql::diagnose::{external, nearest, sql_error};
-use halcyon_sql::dialect;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::fold;
-use halcyon_sql::many_rows::repeats_rows;
 use halcyon_sql::parse::{parse_query, with_stack};
 use halcyon_sql::rows::ResultColumn;
 use halcyon_sql::types::{PG_TYPE_KEY, SqlType};
@@ -291,7 +290,7 @@ impl Binder<'_> {
             let context = self.context(None);
             user_types::settle(&mut expr, &|name| self.user_type(name))?;
             values_lists::settle(&mut expr, &|query| context.field_of(query));
-            dialect::rewrite_expr(&mut expr)?;
+            halcyon_dialect::rewrite_expr(&mut expr)?;
             let planner = SqlToRel::new(&context);
             let zone = &self.session.time_zone;
             planner
@@ -439,7 +438,8 @@ pub fn result_columns(plan: &LogicalPlan) -> Arc<[ResultColumn]> {
         .zip(origins(plan))
         .zip(told_types(plan))
         .map(|(((_, field), origin), told)| {
-            let name = dialect::shown_name(name_before_repeat(schema, field.name())).to_owned();
+            let name = halcyon_sql::repeated::shown_name(name_before_repeat(schema, field.name()))
+                .to_owned();
             let mut field = Arc::clone(field);
             if let Some(told) = told {
                 Arc::make_mut(&mut field).metadata_mut().insert(PG_TYPE_KEY.to_owned(), told);
@@ -499,7 +499,7 @@ impl Context<'_> {
         merged_columns::settle(query, self)?;
         queries::settle(query, &|name| self.has_system_columns(name))?;
         plain_forms::settle(query)?;
-        dialect::rewrite_query(query)?;
+        halcyon_dialect::rewrite_query(query)?;
         outer_names::settle(query);
         told_casts::settle(query);
         Ok(relations)
@@ -806,7 +806,7 @@ impl ContextProvider for Context<'_> {
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
         go_on().ok()?;
         let name = own_name(name);
-        if name == dialect::ROW {
+        if name == halcyon_dialect::ROW {
             return Some(row_sets::function());
         }
         if name == collated::MARKER {

@@ -29,11 +29,11 @@ use crate::{addresses, functions, semantics};
 use halcyon_functions::corrected;
 use halcyon_functions::nested::without_names;
 
+use halcyon_dialect::not_unique;
 use halcyon_functions as by_value;
 use halcyon_names::documents::is_document;
 use halcyon_sql::coerce::nested::is_nested;
 use halcyon_sql::diagnose::external;
-use halcyon_sql::dialect::not_unique;
 use halcyon_sql::enums::{is_day_or_moment, is_label, is_zoned_moment};
 use halcyon_sql::error::{SqlError, SqlState};
 use halcyon_sql::types::SqlType;

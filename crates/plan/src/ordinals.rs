@@ -9,9 +9,9 @@ use datafusion::common::{Result, ScalarValue, exec_err};
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
-use halcyon_sql::dialect::ORDINALS;
+use halcyon_dialect::ORDINALS;
 
-/// The function that [`halcyon_sql::dialect`] puts beside the lists.
+/// The function that [`halcyon_dialect`] puts beside the lists.
 pub fn function() -> Arc<ScalarUDF> {
     let signature = Signature::variadic_any(Volatility::Immutable);
     Arc::new(ScalarUDF::new_from_impl(Ordinals { signature }))

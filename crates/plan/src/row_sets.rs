@@ -1,7 +1,7 @@
 //! Rows compared with the rows of a subquery: `(a, b) IN (SELECT x, y …)`, also with ANY and ALL.
 //!
-//! [`halcyon_sql::dialect`] writes such a row, and the subquery's only column, as a call of
-//! [`dialect::ROW`]. The comparison becomes EXISTS over the subquery's rows whose fields compare
+//! [`halcyon_dialect`] writes such a row, and the subquery's only column, as a call of
+//! [`halcyon_dialect::ROW`]. The comparison becomes EXISTS over the subquery's rows whose fields compare
 //! so: TRUE if there is one; otherwise NULL if the comparison is NULL for one; otherwise FALSE.
 
 use std::sync::{Arc, LazyLock};
@@ -17,7 +17,6 @@ use datafusion::logical_expr::{
     ScalarUDFImpl, Signature, Subquery, Volatility, lit, when,
 };
 use halcyon_sql::diagnose::external;
-use halcyon_sql::dialect;
 use halcyon_sql::error::{SqlError, SqlState};
 use halcyon_unnest::conjunctions::conjunction;
 
@@ -35,7 +34,7 @@ struct RowFunction(Signature);
 
 impl ScalarUDFImpl for RowFunction {
     fn name(&self) -> &str {
-        dialect::ROW
+        halcyon_dialect::ROW
     }
 
     fn signature(&self) -> &Signature {
@@ -188,7 +187,9 @@ impl Comparison {
 fn fields(expr: &Expr) -> Option<Vec<Expr>> {
     match expr {
         Expr::Alias(alias) => fields(&alias.expr),
-        Expr::ScalarFunction(call) if call.name() == dialect::ROW => Some(call.args.clone()),
+        Expr::ScalarFunction(call) if call.name() == halcyon_dialect::ROW => {
+            Some(call.args.clone())
+        }
         _ => None,
     }
 }

@@ -13,9 +13,9 @@ use datafusion::sql::sqlparser::ast::{
     VisitorMut,
 };
 use halcyon_catalog::UserType;
+use halcyon_dialect::made::{call, number};
 use halcyon_sql::error::{Result, SqlError};
 use halcyon_sql::identifier::{parts, quote_ident};
-use halcyon_sql::made::{call, number};
 use halcyon_sql::parse::{parse_own_expr, parse_query};
 use halcyon_sql::type_names::name_of;
 

@@ -13,7 +13,7 @@ use datafusion::sql::sqlparser::ast::{
     self, DataType, Expr, Query, Select, SelectItem, SetExpr, UnaryOperator, Value, VisitMut,
     VisitorMut,
 };
-use halcyon_sql::made::{call, cast, is_quoted};
+use halcyon_dialect::made::{call, cast, is_quoted};
 use halcyon_sql::parse::parse_own_query;
 use halcyon_sql::type_names::{cast_type, name_of};
 use halcyon_sql::types::SqlType;

@@ -8,8 +8,8 @@ use datafusion::common::{Column, Diagnostic};
 use datafusion::common::{DataFusionError, SchemaError};
 use halcyon_value::ValueError;
 
-use crate::dialect::shown_name;
 use crate::error::{self, SqlError, SqlState};
+use crate::repeated::shown_name;
 use crate::syntax::position_of;
 
 /// The beginning of what an operator says that found the limit of all memory in use up, and not its

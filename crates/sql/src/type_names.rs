@@ -205,7 +205,7 @@ pub fn serial(ty: &DataType) -> Option<SqlType> {
 }
 
 /// Takes the number of digits of a second out of a type of moments or spans that names it.
-pub(crate) fn take_places(ty: &mut DataType) -> Option<u64> {
+pub fn take_places(ty: &mut DataType) -> Option<u64> {
     match ty {
         DataType::Timestamp(places, _) | DataType::Time(places, _) => places.take(),
         DataType::Interval { precision, .. } => precision.take(),

@@ -30,13 +30,13 @@ use crate::upkeep::FedViews;
 use halcyon_catalog::session_vars::SessionVars;
 use halcyon_catalog::temporary::table_of_rows;
 use halcyon_catalog::{Catalog, Column, Relation, SUPERUSER, Schema, Table};
+use halcyon_dialect::volatile_ctes::{self, Names};
 use halcyon_plan::bind::Binder;
 use halcyon_plan::env::{Env, Locks, Roots};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::fold;
 use halcyon_sql::rows::{ResultColumn, RowSet, RowSink};
 use halcyon_sql::types::SqlType;
-use halcyon_sql::volatile_ctes::{self, Names};
 
 /// The schema of relations of rows, which no statement can name.
 pub(super) const ROWS_SCHEMA: &str = "pg_with";

@@ -15,13 +15,13 @@ use super::compound::{Binding, Last};
 use super::{BoundWrite, Write};
 use halcyon_base::interrupt::watching;
 use halcyon_catalog::{Column, Relation, Table};
+use halcyon_dialect::volatile_ctes::is_volatile;
 use halcyon_plan::bind::Binder;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::{fold, parts};
 use halcyon_sql::parse::{parse, parse_own_expr, parse_own_query};
 use halcyon_sql::syntax::{MERGE_DEFAULTS, MERGE_NOTHING, Overriding, Statement};
 use halcyon_sql::types::SqlType;
-use halcyon_sql::volatile_ctes::is_volatile;
 
 /// Binds MERGE. `with` stands before it.
 pub fn bind(

@@ -170,7 +170,7 @@ pub(super) fn bind(
             if field.name() != ROW_ID && of.is_none_or(|of| qualifier == of) {
                 returning.items.push(Item::Slot(slot));
                 columns.push(ResultColumn {
-                    name: halcyon_sql::dialect::shown_name(field.name()).to_owned(),
+                    name: halcyon_sql::repeated::shown_name(field.name()).to_owned(),
                     field: field.clone(),
                     ty: sql_type_of(field),
                     origin: origin(slot),

@@ -15,7 +15,7 @@ use datafusion::sql::sqlparser::ast::{
     VisitMut, Visitor, VisitorMut,
 };
 
-use halcyon_sql::many_rows::returns_rows;
+use halcyon_dialect::many_rows::returns_rows;
 use halcyon_sql::parse::parse_own_query;
 
 use super::{call, empty, folded, function_name, number, parts};

@@ -55,7 +55,7 @@ fn terms_of(expr: Expr, op: &BinaryOperator) -> Vec<Expr> {
 }
 
 /// `terms` with `op` between them, as deep as the logarithm of their number. Panics: if there are none.
-pub(crate) fn joined(mut terms: Vec<Expr>, op: &BinaryOperator) -> Expr {
+pub fn joined(mut terms: Vec<Expr>, op: &BinaryOperator) -> Expr {
     if terms.len() <= 2 {
         let right = terms.pop().expect("a chain has terms");
         return match terms.pop() {

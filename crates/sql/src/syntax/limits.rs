@@ -10,7 +10,7 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 
 /// The function whose call in LIMIT says that rows equal to the last one count too.
-pub(crate) const TIES: &str = "\u{1}ties";
+pub const TIES: &str = "\u{1}ties";
 
 /// The tokens of a statement with bounds before locking clauses.
 pub(super) fn settled(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {

@@ -41,7 +41,7 @@ use std::fmt;
 
 use datafusion::sql::sqlparser::ast;
 
-pub(crate) use balance::joined as balanced_chain;
+pub use balance::joined as balanced_chain;
 pub use collation::CollationStatement;
 pub use comment::{CommentOn, Commented};
 pub use cursor::{CursorStatement, DeclareCursor, Step};
@@ -52,7 +52,7 @@ pub(crate) use errors::{Lines, at, from_tokenizer, too_deep};
 pub(crate) use grammar::parse;
 pub use identity::{AlterIdentities, IdentityChange, TableChange};
 pub use identity_order::named_sequence;
-pub(crate) use limits::TIES;
+pub use limits::TIES;
 pub use materialized::{CreateMaterializedView, ViewExecutor, ViewOptions};
 pub use moves::MoveTo;
 pub use sequence_options::SequenceOptions;

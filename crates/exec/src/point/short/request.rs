@@ -10,10 +10,11 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use halcyon_catalog::Table;
+use halcyon_dialect::shown_item_name;
 use halcyon_plan::scalar::Ir;
 use halcyon_scan::provider::ROW_ID;
-use halcyon_sql::dialect::{repeated_name, shown_item_name};
 use halcyon_sql::identifier::fold;
+use halcyon_sql::repeated::repeated_name;
 use halcyon_sql::rows::ResultColumn;
 use halcyon_sql::types::SqlType;
 use halcyon_sql::values::sql_type_of;

@@ -10,11 +10,11 @@ use datafusion::sql::sqlparser::ast::{
     WindowType,
 };
 
-use crate::coerce::arrays;
-use crate::error::{Result, SqlError, SqlState};
-use crate::identifier::fold;
 use crate::made::{call, cast, is_quoted, number, quoted};
-use crate::parse::parse_query;
+use halcyon_sql::coerce::arrays;
+use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::identifier::fold;
+use halcyon_sql::parse::parse_query;
 
 /// The subscript behind which no array has an element.
 const LAST: &str = "2147483647";

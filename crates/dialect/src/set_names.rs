@@ -11,9 +11,9 @@ use datafusion::sql::sqlparser::ast::{
     self, Expr, Ident, Query, SelectItem, SetExpr, TableAlias, TableFactor, Visit, Visitor,
 };
 
-use crate::identifier::fold;
 use crate::made::quoted;
-use crate::parse::parse_own_query;
+use halcyon_sql::identifier::fold;
+use halcyon_sql::parse::parse_own_query;
 
 /// Whether an item of a SELECT list makes rows of a set.
 pub(crate) fn is_set(item: &SelectItem) -> bool {

@@ -12,8 +12,8 @@ use datafusion::sql::sqlparser::ast::{
     VisitorMut,
 };
 
-use crate::error::{Result, SqlError};
-use crate::identifier::fold;
+use halcyon_sql::error::{Result, SqlError};
+use halcyon_sql::identifier::fold;
 
 /// The name of that column. No identifier can be typed with its end.
 const THERE: &str = "there\u{1}";
@@ -113,7 +113,7 @@ fn mark_one(factor: &mut TableFactor, names: &HashSet<String>) -> Result<()> {
     if !names.contains(&fold(&own)) {
         return Ok(());
     }
-    let mut query = crate::parse::parse_query("SELECT *, TRUE AS there FROM t")?;
+    let mut query = halcyon_sql::parse::parse_query("SELECT *, TRUE AS there FROM t")?;
     if let SetExpr::Select(select) = query.body.as_mut() {
         if let Some(SelectItem::ExprWithAlias { alias, .. }) = select.projection.last_mut() {
             *alias = Ident::with_quote('"', THERE);

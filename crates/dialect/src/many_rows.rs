@@ -6,8 +6,8 @@ use datafusion::sql::sqlparser::ast::{
     Expr, Function, GroupByExpr, ObjectNamePart, Query, Select, TableFactor, Visit, Visitor,
 };
 
-use crate::error::{Result, SqlError, SqlState};
-use crate::identifier::fold;
+use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::identifier::fold;
 
 /// Functions that return many rows.
 pub const FUNCTIONS: &[&str] = &[

@@ -10,10 +10,10 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::ops::ControlFlow;
 
-use crate::error::{Result, SqlError, SqlState};
-use crate::identifier::fold;
 use crate::made::{call, number};
-use crate::syntax::TIES;
+use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::identifier::fold;
+use halcyon_sql::syntax::TIES;
 
 /// Brings such bounds of a query to conditions of its SELECT.
 ///

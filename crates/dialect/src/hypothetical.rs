@@ -7,9 +7,9 @@ use datafusion::sql::sqlparser::ast::{
     FunctionArguments, ObjectNamePart, OrderByExpr,
 };
 
-use crate::error::{Result, SqlError};
-use crate::identifier::fold;
 use crate::made::{call, cast, number};
+use halcyon_sql::error::{Result, SqlError};
+use halcyon_sql::identifier::fold;
 
 /// The expression that such a call means. `None`: the call is no such aggregate.
 ///

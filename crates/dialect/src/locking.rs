@@ -7,8 +7,8 @@ use datafusion::sql::sqlparser::ast::{
     TableFactor, TableWithJoins, Visit, Visitor,
 };
 
-use crate::error::{Result, SqlError, SqlState};
-use crate::identifier::fold;
+use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::identifier::fold;
 
 /// How long a statement waits for locks that somebody else has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

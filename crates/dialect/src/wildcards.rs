@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::ast::{
     ObjectName, Select, SelectItem, SelectItemQualifiedWildcardKind, TableFactor, TableWithJoins,
 };
 
-use crate::identifier::parts;
+use halcyon_sql::identifier::parts;
 
 /// Writes the whole name of a table before every star that is qualified by its last part alone.
 pub(crate) fn name_whole_tables(select: &mut Select) {

@@ -9,8 +9,8 @@ use datafusion::sql::sqlparser::ast::{
     Cte, Expr, ObjectName, ObjectNamePart, Query, Visit, Visitor, With,
 };
 
-use crate::error::{Result, SqlError};
-use crate::identifier::fold;
+use halcyon_sql::error::{Result, SqlError};
+use halcyon_sql::identifier::fold;
 
 /// Functions that give another value each time.
 const VOLATILE: &[&str] = &[

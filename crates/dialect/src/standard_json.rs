@@ -5,8 +5,8 @@ use datafusion::sql::sqlparser::ast::{
     FunctionArgumentClause, FunctionArguments, JsonNullClause, ObjectNamePart,
 };
 
-use crate::identifier::fold;
 use crate::made::{call, cast};
+use halcyon_sql::identifier::fold;
 
 /// What stands behind the name of the function that leaves NULL values out.
 const ABSENT: &str = "\u{1}absent";

@@ -3,7 +3,7 @@
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr};
 
 use crate::made::number;
-use crate::syntax::SYMMETRIC;
+use halcyon_sql::syntax::SYMMETRIC;
 
 /// Writes such a condition as two of the plain kind.
 pub(crate) fn settle(condition: &mut Expr) {

@@ -1,7 +1,8 @@
 //! The forms in which queries come to DataFusion's planner.
 
-use halcyon_sql::dialect::{rewrite_query, shown_name};
+use halcyon_dialect::rewrite_query;
 use halcyon_sql::parse::parse_query;
+use halcyon_sql::repeated::shown_name;
 
 fn rewritten(text: &str) -> String {
     let mut query = parse_query(text).expect(text);

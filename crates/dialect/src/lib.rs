@@ -3,11 +3,31 @@
 //! Two kinds of work, both before names are resolved:
 //! - **Names of result columns** are PostgreSQL's (`count`, `case`, `?column?`), and a name may
 //!   stand more than once. DataFusion wants names to be unique, so later ones carry an invisible
-//!   tail that [`shown_name`] cuts off.
+//!   tail that [`halcyon_sql::repeated::shown_name`] cuts off.
 //! - **Operators and clauses** that DataFusion lacks become functions of ours (`halcyon_plan::functions`)
 //!   or simpler syntax: FETCH FIRST, LIKE … ESCAPE, SIMILAR TO, AT TIME ZONE, EXTRACT of fields
 //!   with a fraction, `^`, row comparisons. Rows compared with the rows of a subquery are calls of
 //!   [`ROW`], for the binder.
+
+#![forbid(unsafe_code)]
+
+mod array_syntax;
+mod groupings;
+mod hypothetical;
+pub mod locking;
+pub mod made;
+pub mod many_rows;
+mod records;
+mod recursive_types;
+mod row_bounds;
+mod set_names;
+mod sorted_input;
+mod standard_json;
+mod symmetric;
+pub mod volatile_ctes;
+mod whole_rows;
+mod wildcards;
+mod windows;
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -23,15 +43,13 @@ use datafusion::sql::sqlparser::ast::{
 use halcyon_value::Interval;
 use halcyon_value::interval::{self, Field as FieldOfInterval};
 
-use crate::array_syntax::{self, membership};
-use crate::error::{Result, SqlError, SqlState};
-use crate::identifier::fold;
+use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::identifier::fold;
+use halcyon_sql::repeated::{TAIL, repeated_name};
+
+use crate::array_syntax::membership;
 use crate::made::{call, cast, is_quoted, number, quoted};
 use crate::set_names::{Columns, is_set};
-use crate::{many_rows, windows};
-
-/// Begins the tail that makes a repeated name unique. No identifier can be typed with it.
-const TAIL: char = '\u{1}';
 
 /// The name of the function that stands for COLLATE: of a text and the collation's name, whose parts are separated
 /// by `\u{1f}`.
@@ -39,16 +57,6 @@ pub const COLLATE: &str = "collate\u{1}";
 
 /// The function that stands for a row that is compared with rows of a subquery.
 pub const ROW: &str = "row\u{1}";
-
-/// A column's name as the client sees it.
-pub fn shown_name(name: &str) -> &str {
-    name.split(TAIL).next().unwrap_or(name)
-}
-
-/// The name under which DataFusion knows the column that repeats a name as the `number`th in its list.
-pub fn repeated_name(name: &str, number: usize) -> String {
-    format!("{name}{TAIL}{number}")
-}
 
 /// Rewrites a query in place. Errors: 0A000 for clauses that nobody offers.
 pub fn rewrite_query(query: &mut Query) -> Result<()> {
@@ -416,8 +424,8 @@ fn type_name(ty: &DataType) -> String {
     {
         return type_name(item);
     }
-    match crate::type_names::cast_type(ty) {
-        Ok(ty) => crate::type_names::pg_type_name(ty).into_owned(),
+    match halcyon_sql::type_names::cast_type(ty) {
+        Ok(ty) => halcyon_sql::type_names::pg_type_name(ty).into_owned(),
         Err(_) => ty.to_string().to_lowercase(),
     }
 }
@@ -691,7 +699,7 @@ fn sample(factor: &mut TableFactor) -> Result<()> {
     let alias = alias.take().or_else(|| {
         named.map(|name| TableAlias { explicit: true, name, columns: Vec::new(), at: None })
     });
-    let mut query = crate::parse::parse_query("SELECT * FROM t WHERE random() * 100 < 0")?;
+    let mut query = halcyon_sql::parse::parse_query("SELECT * FROM t WHERE random() * 100 < 0")?;
     if let SetExpr::Select(select) = query.body.as_mut()
         && let Some(Expr::BinaryOp { right, .. }) = &mut select.selection
     {
@@ -706,7 +714,7 @@ fn sample(factor: &mut TableFactor) -> Result<()> {
 fn operator(expr: &mut Expr) -> Result<()> {
     // Types of moments have microseconds; one with fewer digits is a rounding.
     if let Expr::Cast { data_type, .. } = expr
-        && let Some(places) = crate::type_names::take_places(data_type)
+        && let Some(places) = halcyon_sql::type_names::take_places(data_type)
     {
         let whole = std::mem::replace(expr, number("0"));
         *expr = call("seconds_rounded", vec![whole, number(&places.to_string())]);
@@ -1377,7 +1385,7 @@ fn over_columns(query: Query, columns: usize, item: impl Fn(Vec<Expr>) -> Expr) 
             .collect(),
         at: None,
     };
-    let mut over = crate::parse::parse_query("SELECT 1 AS value FROM t")?;
+    let mut over = halcyon_sql::parse::parse_query("SELECT 1 AS value FROM t")?;
     if let SetExpr::Select(select) = over.body.as_mut() {
         let fields = (0..columns).map(|at| Expr::Identifier(name(at))).collect();
         let value =
@@ -1457,7 +1465,7 @@ fn in_list(expr: Expr, list: Vec<Expr>, negated: bool) -> Result<Expr> {
     let each = rows
         .iter()
         .map(|row| joined(left.iter().zip(row), &BinaryOperator::Eq, &BinaryOperator::And));
-    let any = crate::syntax::balanced_chain(each.collect(), &BinaryOperator::Or);
+    let any = halcyon_sql::syntax::balanced_chain(each.collect(), &BinaryOperator::Or);
     Ok(if negated {
         Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(nested(any)) }
     } else {

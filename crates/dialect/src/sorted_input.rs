@@ -10,8 +10,8 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::ops::ControlFlow;
 
-use crate::identifier::fold;
 use crate::made::quoted;
+use halcyon_sql::identifier::fold;
 
 /// Aggregates whose result depends on the order of the rows.
 const FOLLOWING: [&str; 6] =

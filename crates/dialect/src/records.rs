@@ -10,8 +10,8 @@ use datafusion::sql::sqlparser::ast::{
     TableAlias, TableAliasColumnDef, TableFactor, VisitMut, VisitorMut,
 };
 
-use crate::error::{Result, SqlError, SqlState};
-use crate::identifier::fold;
+use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::identifier::fold;
 
 /// Rewrites a call of these functions in FROM. Errors: 42601 without definitions of columns, 0A000 for
 /// columns of arrays.
@@ -44,7 +44,7 @@ pub(crate) fn as_columns(factor: &mut TableFactor) -> Result<()> {
         Some(elements) => format!("SELECT {items} FROM {elements}(NULL) AS r"),
         None => format!("SELECT {items}"),
     };
-    let mut query = crate::parse::parse_own_query(&text);
+    let mut query = halcyon_sql::parse::parse_own_query(&text);
     match query.body.as_mut() {
         SetExpr::Select(select) if elements.is_some() => {
             if let TableFactor::Table { args: Some(args), .. } = &mut select.from[0].relation {

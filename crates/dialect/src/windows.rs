@@ -17,11 +17,11 @@ use datafusion::sql::sqlparser::ast::{
     Select, Value, VisitMut, VisitorMut, WindowFrame, WindowFrameBound, WindowSpec, WindowType,
 };
 
-use crate::error::{Result, SqlError, SqlState};
-use crate::identifier::fold;
 use crate::made::number;
-use crate::type_names::cast_type;
-use crate::types::SqlType;
+use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::identifier::fold;
+use halcyon_sql::type_names::cast_type;
+use halcyon_sql::types::SqlType;
 
 /// Replaces the names of windows in a SELECT's list, in its other expressions and in the ORDER BY of
 /// its query. Subqueries have windows of their own and are left alone.
