@@ -30,7 +30,7 @@ use halcyon_sql::coerce::{self, Arena, TimeZone};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::{last, quote_ident};
 use halcyon_sql::parse::{parse_expr, parse_own_expr};
-use halcyon_sql::syntax::{MoveTo, RelationKind, TYPE_COLLATION};
+use halcyon_sql::syntax::{MoveTo, PASSED_OVER, RelationKind, TYPE_COLLATION};
 use halcyon_sql::types::SqlType;
 use halcyon_sql::values::ArrayWriter;
 
@@ -65,6 +65,11 @@ pub(super) fn alter(cx: &mut DdlContext<'_>, alter: &AlterTable) -> Result<()> {
             continue;
         }
         let table = changeable(cx, &name)?;
+        if let Some(column) = passed_over(operation) {
+            is_changeable(&table, &column, "alter")?;
+            table.require_column(&column)?;
+            continue;
+        }
         let own = collation.take();
         if let Some(own) = &own
             && let AlterTableOperation::AlterColumn { column_name, op } = operation
@@ -79,6 +84,17 @@ pub(super) fn alter(cx: &mut DdlContext<'_>, alter: &AlterTable) -> Result<()> {
         apply(cx, table, operation)?;
     }
     Ok(())
+}
+
+/// The column of a change that says nothing here ([`PASSED_OVER`]).
+fn passed_over(operation: &AlterTableOperation) -> Option<String> {
+    match operation {
+        AlterTableOperation::AlterColumn {
+            column_name,
+            op: AlterColumnOperation::SetDataType { using: Some(Expr::Identifier(mark)), .. },
+        } if mark.value == PASSED_OVER => Some(fold(column_name)),
+        _ => None,
+    }
 }
 
 /// The collation that the next change of a column's type is to give it ([`TYPE_COLLATION`]).
@@ -131,9 +147,13 @@ pub(super) fn apply(
         }
         Op::AlterColumn { column_name, op } => alter_column(cx, &table, &fold(column_name), op),
         Op::AddConstraint { constraint, not_valid } => {
-            if *not_valid {
-                return Err(SqlError::unsupported("NOT VALID"));
+            let may_wait =
+                matches!(constraint, TableConstraint::Check(_) | TableConstraint::ForeignKey(_));
+            if *not_valid && !may_wait {
+                let message = "only CHECK and FOREIGN KEY constraints can be NOT VALID";
+                return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
             }
+            // Rows that exist are looked at all the same.
             add_constraint(cx, &table, constraint)
         }
         Op::DropConstraint { if_exists, name, drop_behavior } => {
@@ -161,7 +181,7 @@ fn add_column(
     if_not_exists: bool,
 ) -> Result<()> {
     let name = fold(&definition.name);
-    super::table::is_no_system_column(&name)?;
+    super::columns::is_no_system_column(&name)?;
     if table.column(&name).is_some() {
         let message = format!("column \"{name}\" of relation \"{}\" already exists", table.name);
         if if_not_exists {
@@ -500,7 +520,7 @@ fn is_changeable(table: &Table, name: &str, verb: &str) -> Result<()> {
 
 fn rename_column(cx: &mut DdlContext<'_>, table: &Arc<Table>, from: &str, to: &str) -> Result<()> {
     let at = table.require_column(from)?;
-    super::table::is_no_system_column(to)?;
+    super::columns::is_no_system_column(to)?;
     if table.column(to).is_some() {
         return Err(SqlError::new(
             SqlState::DUPLICATE_COLUMN,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::identity_name::{named, refused};
 use super::sequence::{self, Wish};
-use super::{DdlContext, table};
+use super::{DdlContext, columns};
 use halcyon_catalog::{Identity, Relation, Table};
 use halcyon_sql::error::{Result, SqlState};
 
@@ -22,7 +22,7 @@ pub(super) fn add(
     let at = table.require_column(name)?;
     let column = &table.columns[at as usize];
     let shown = format!("column \"{name}\" of relation \"{}\"", table.name);
-    table::refuse_identity_type(column.ty)?;
+    columns::refuse_identity_type(column.ty)?;
     if !column.not_null {
         let message = format!("{shown} must be declared NOT NULL before identity can be added");
         return Err(refused(message));
@@ -35,7 +35,7 @@ pub(super) fn add(
     }
     let mut made = Vec::new();
     let mut chosen =
-        table::new_sequence(cx, table, name, wish, column.ty, (table.id, at), &mut made)?;
+        columns::new_sequence(cx, table, name, wish, column.ty, (table.id, at), &mut made)?;
     if let Some(given) = sequence {
         chosen = named(cx, table, given, &mut made)?;
     }

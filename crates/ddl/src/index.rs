@@ -234,7 +234,12 @@ pub(super) fn without_table(mut expr: Expr, table: &Table) -> Expr {
 
 /// The names that PostgreSQL gives the columns of an index: of columns and functions, else `expr`.
 pub(super) fn names(keys: &[ast::IndexColumn]) -> Vec<String> {
-    let name = |expr: &Expr| match expr {
+    keys.iter().map(|key| name_of(&key.column.expr)).collect()
+}
+
+/// The name of one of them.
+pub(super) fn name_of(key: &Expr) -> String {
+    match bare(key) {
         Expr::Identifier(name) => fold(name),
         Expr::CompoundIdentifier(names) => names.last().map(fold).unwrap_or_default(),
         Expr::Function(call) => last(&call.name).unwrap_or_default(),
@@ -243,8 +248,7 @@ pub(super) fn names(keys: &[ast::IndexColumn]) -> Vec<String> {
         Expr::Extract { .. } => "extract".to_owned(),
         Expr::Case { .. } => "case".to_owned(),
         _ => "expr".to_owned(),
-    };
-    keys.iter().map(|key| name(bare(&key.column.expr))).collect()
+    }
 }
 
 /// Position of a column that an index is to have. Errors: 42703.

@@ -120,7 +120,7 @@ fn columns(definition: &Definition, create: &CreateMaterializedView) -> Result<V
     let mut columns: Vec<Column> = Vec::new();
     for (at, (name, ty)) in found.iter().enumerate() {
         let name = create.columns.get(at).map_or_else(|| name.clone(), fold);
-        super::table::is_no_system_column(&name)?;
+        super::columns::is_no_system_column(&name)?;
         if columns.iter().any(|column| column.name == name) {
             return Err(SqlError::new(
                 SqlState::DUPLICATE_COLUMN,

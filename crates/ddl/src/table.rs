@@ -4,37 +4,36 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::{
-    self, ColumnOption, CreateTable, CreateTableLikeDefaults, CreateTableLikeKind,
-    CreateTableOptions, Expr, GeneratedAs, SqlOption, TableConstraint,
+    self, ColumnOption, CreateTable, CreateTableOptions, Expr, GeneratedAs, SqlOption,
+    TableConstraint,
 };
 use halcyon_base::ids::{PartitionId, TableId};
 use halcyon_store::Partition;
 use halcyon_txn::PartitionCell;
 
+use super::columns::{self, new_sequence};
 use super::constraint::{
     Judged, add_check, add_foreign_key, add_key, add_to_new, check_default, mirror,
 };
-use super::sequence::{self, Wish};
-use super::{DdlContext, Done, fold, identity_name, index, names, parts, row_schema, temporary};
+use super::sequence::Wish;
+use super::{
+    DdlContext, Done, fold, identity_name, index, like, names, parts, row_schema, temporary,
+};
 use datafusion::logical_expr::ExprSchemable;
 use halcyon_catalog::{
-    Column, Identity, IndexConstraint, Partitioning, Privilege, Relation, Sequence, Table,
+    Column, Identity, IndexConstraint, Partitioning, Relation, Sequence, Table,
 };
 use halcyon_derived::{Place, immutable};
 use halcyon_exec::constraints::mentioned;
 use halcyon_exec::dml::bulk;
-use halcyon_functions::system_columns::queries as system_columns;
 use halcyon_plan::bind::Binder;
 use halcyon_sql::coerce::assignable;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::parse::parse_expr;
-use halcyon_sql::syntax::{is_mark_of_unique, named_sequence};
+use halcyon_sql::syntax::{Like, is_mark_of_unique, is_without_data, named_sequence};
 use halcyon_sql::type_names::serial;
 use halcyon_sql::types::SqlType;
 use halcyon_sql::values::sql_type_of;
-
-/// Most columns of a table.
-const COLUMNS_MAX: usize = 1600;
 
 /// Most partitions of a table.
 const PARTITIONS_MAX: u64 = 1024;
@@ -56,22 +55,25 @@ pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateTable) -> Result<Do
         return create_as(cx, create, table, query);
     }
     let mut sequences = Vec::new();
-    if let Some(like) = &create.like {
-        copy_definition(cx, &mut table, like, &mut sequences)?;
-    }
+    let mut likes = Vec::new();
     for column in &create.columns {
+        if let Some(like) = Like::of(column) {
+            likes.push(like::columns(cx, &mut table, like, &mut sequences)?);
+            continue;
+        }
         let column = define_column(cx, &mut table, column, &mut sequences)?;
-        push_column(&mut table, column)?;
+        columns::push(&mut table, column)?;
     }
     table.refresh_arrow();
     (0..table.columns.len()).try_for_each(|at| check_generated(&cx.binder(), &table, at))?;
     partition(&mut table, &create.table_options)?;
-    for column in &create.columns {
+    for column in create.columns.iter().filter(|column| Like::of(column).is_none()) {
         column_constraints(cx, &mut table, column)?;
     }
     for constraint in &create.constraints {
         add_to_new(cx, &mut table, constraint)?;
     }
+    likes.iter().try_for_each(|copied| like::rest(cx, &mut table, copied))?;
     let id = table.id;
     let keys = foreign_keys(cx, &mut table, create)?;
     finish(cx, table, sequences);
@@ -92,6 +94,8 @@ fn refuse_clauses(create: &CreateTable) -> Result<()> {
             .hint("A table has partitions by WITH (partition_by = 'column', partitions = n)."));
     } else if create.inherits.as_ref().is_some_and(|parents| !parents.is_empty()) {
         "INHERITS"
+    } else if create.like.is_some() {
+        "LIKE without brackets"
     } else if create.clone.is_some() {
         "CLONE"
     } else {
@@ -103,35 +107,6 @@ fn refuse_clauses(create: &CreateTable) -> Result<()> {
 pub(super) fn empty(cx: &DdlContext<'_>, schema: String, name: String) -> Table {
     let id = TableId(cx.catalog.ids.oid());
     Table::new(id, &schema, &name, cx.user(), Vec::new())
-}
-
-/// Errors: 42701 for the name of a system column; 42939 for `_rowid`, which is a name of ours.
-pub(super) fn is_no_system_column(name: &str) -> Result<()> {
-    let state = match name {
-        "_rowid" => SqlState::RESERVED_NAME,
-        name if system_columns::is_one(name) => SqlState::DUPLICATE_COLUMN,
-        _ => return Ok(()),
-    };
-    let message = format!("column name \"{name}\" conflicts with a system column name");
-    Err(SqlError::new(state, message))
-}
-
-fn push_column(table: &mut Table, column: Column) -> Result<()> {
-    if table.column(&column.name).is_some() {
-        return Err(SqlError::new(
-            SqlState::DUPLICATE_COLUMN,
-            format!("column \"{}\" specified more than once", column.name),
-        ));
-    }
-    is_no_system_column(&column.name)?;
-    if table.columns.len() == COLUMNS_MAX {
-        return Err(SqlError::new(
-            SqlState::TOO_MANY_COLUMNS,
-            format!("tables can have at most {COLUMNS_MAX} columns"),
-        ));
-    }
-    table.columns.push(column);
-    Ok(())
 }
 
 /// A column as declared, but for its keys and CHECKs. Sequences that it needs are added to
@@ -287,37 +262,6 @@ pub(super) fn default(cx: &DdlContext<'_>, expr: &Expr, column: &Column) -> Resu
     }
     check_default(&cx.binder(), expr, &column.name, column.ty)?;
     Ok(Some(cx.binder().stored_text(expr)))
-}
-
-/// 22023 unless values of a sequence can be of this type.
-pub(super) fn refuse_identity_type(ty: SqlType) -> Result<()> {
-    match ty {
-        SqlType::SmallInt | SqlType::Integer | SqlType::BigInt => Ok(()),
-        _ => Err(SqlError::new(
-            SqlState::INVALID_PARAMETER_VALUE,
-            "identity column type must be smallint, integer, or bigint",
-        )),
-    }
-}
-
-/// Makes the sequence of a SERIAL or identity column and returns its name.
-pub(super) fn new_sequence(
-    cx: &DdlContext<'_>,
-    table: &Table,
-    column: &str,
-    wish: &Wish,
-    ty: SqlType,
-    owner: (TableId, u16),
-    sequences: &mut Vec<Arc<Sequence>>,
-) -> Result<String> {
-    refuse_identity_type(ty)?;
-    let mut taken: Vec<String> = sequences.iter().map(|other| other.name.clone()).collect();
-    taken.push(table.name.clone());
-    let stem = format!("{}_{column}_seq", table.name);
-    let name = cx.catalog.free_name(&table.schema, &stem, &taken);
-    let options = Wish { ty: Some(ty), ..wish.clone() }.resolve(None)?;
-    sequences.push(sequence::new(cx, &table.schema, &name, options, Some(owner)));
-    Ok(name)
 }
 
 /// PRIMARY KEY, UNIQUE and CHECK beside a column.
@@ -490,44 +434,6 @@ fn finish(cx: &mut DdlContext<'_>, mut table: Table, sequences: Vec<Arc<Sequence
     table
 }
 
-/// LIKE: columns with NOT NULL; defaults, identities, CHECKs and keys if INCLUDING says so.
-fn copy_definition(
-    cx: &DdlContext<'_>,
-    table: &mut Table,
-    like: &CreateTableLikeKind,
-    sequences: &mut Vec<Arc<Sequence>>,
-) -> Result<()> {
-    let (CreateTableLikeKind::Parenthesized(like) | CreateTableLikeKind::Plain(like)) = like;
-    let source = cx.catalog.find_table(&parts(&like.name)?, cx.search_path())?;
-    cx.catalog.require_on_table(cx.user(), &source, Privilege::Select)?;
-    let defaults = matches!(like.defaults, Some(CreateTableLikeDefaults::Including));
-    for (at, column) in source.columns.iter().enumerate() {
-        let mut copy = column.clone();
-        copy.comment = None;
-        copy.generated = None;
-        if !defaults {
-            copy.default = None;
-            copy.identity = None;
-        } else if let Some(identity) = &column.identity {
-            let original = cx.catalog.sequence(&source.schema, &identity.sequence);
-            let options = original.expect("an identity has its sequence").options;
-            let wish = Wish {
-                increment: Some(options.increment),
-                start: Some(options.start),
-                min: Some(Some(options.min)),
-                max: Some(Some(options.max)),
-                cycle: Some(options.cycle),
-                ..Wish::default()
-            };
-            let owner = (table.id, at as u16);
-            let name = new_sequence(cx, table, &column.name, &wish, column.ty, owner, sequences)?;
-            copy.identity = Some(Identity { always: identity.always, sequence: name });
-        }
-        push_column(table, copy)?;
-    }
-    Ok(())
-}
-
 /// CREATE TABLE … AS: the table has the query's columns; rows come in batches.
 fn create_as(
     cx: &mut DdlContext<'_>,
@@ -555,7 +461,7 @@ fn create_as(
         let ty = column.ty.ok_or_else(|| {
             SqlError::unsupported(format!("a column of type {}", column.field.data_type()))
         })?;
-        push_column(&mut table, Column::of_result(name.clone(), ty, &column.field))?;
+        columns::push(&mut table, Column::of_result(name.clone(), ty, &column.field))?;
     }
     table.refresh_arrow();
     partition(&mut table, &create.table_options)?;
@@ -564,5 +470,8 @@ fn create_as(
     let (env, df) = (cx.env, cx.datafusion);
     let binder = Binder::new(env.catalog, env.session, df);
     let rows = source.run_into(&binder, env, cx.tx, &cx.limits, &table, &handles)?;
-    Ok(("SELECT", Some(rows)))
+    Ok(match is_without_data(query) {
+        true => ("CREATE TABLE AS", None),
+        false => ("SELECT", Some(rows)),
+    })
 }

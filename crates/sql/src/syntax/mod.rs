@@ -29,6 +29,7 @@ mod reader;
 mod sequence_options;
 mod session;
 mod spellings;
+mod table_forms;
 #[cfg(test)]
 mod tests;
 mod types;
@@ -62,6 +63,7 @@ pub use spellings::{
     MERGE_DEFAULTS, MERGE_NOTHING, Overriding, SYMMETRIC, TYPE_COLLATION, is_mark_of_unique,
     is_unique_with_null,
 };
+pub use table_forms::{Like, PASSED_OVER, is_without_data};
 pub use types::{Side as LabelSide, TypeChange, TypeStatement};
 pub use upkeep::{Upkeep, UpkeepObject, UpkeepVerb};
 pub use view::{CopyOrders, Explained, Side, ViewStatement};

@@ -12,12 +12,13 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Whi
 
 use super::identity_order;
 use super::limits;
+use super::table_forms;
 use super::words::is_word;
 use crate::identifier::last;
 
 /// The tokens of a statement in spellings that the SQL parser knows.
 ///
-/// - Bounds of rows and locking clauses: see [`limits`].
+/// - Bounds of rows and locking clauses: see [`limits`]. Forms of CREATE TABLE: see [`table_forms`].
 /// - `FOR NO KEY UPDATE` and `FOR KEY SHARE` lock what FOR UPDATE and FOR SHARE lock: partitions.
 /// - `CREATE UNLOGGED TABLE` makes a table, which is logged all the same.
 /// - `DROP INDEX CONCURRENTLY` waits for its locks as DROP INDEX does.
@@ -43,7 +44,7 @@ use crate::identifier::last;
 /// - In MERGE, `DO NOTHING`, `INSERT DEFAULT VALUES` and `OVERRIDING … VALUE` are columns that no table
 ///   has: see [`MERGE_NOTHING`], [`MERGE_DEFAULTS`], [`Overriding::of_word`].
 pub(super) fn known_to_the_parser(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    let mut tokens = limits::settled(tokens);
+    let mut tokens = limits::settled(table_forms::settled(tokens));
     let words: Vec<usize> =
         (0..tokens.len()).filter(|at| !matches!(tokens[*at].token, Token::Whitespace(_))).collect();
     let is = |tokens: &[TokenWithSpan], at: usize, word: &str| {
@@ -292,7 +293,7 @@ pub(super) fn known_to_the_parser(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSp
 /// The tokens with others from one place to another, in one pass: a text may have tens of thousands of such places.
 ///
 /// Shape: `pieces` holds (first, last, tokens), sorted by the first; of two that overlap the first is taken.
-fn replaced(
+pub(super) fn replaced(
     tokens: Vec<TokenWithSpan>,
     pieces: impl Iterator<Item = (usize, usize, Vec<Token>)>,
 ) -> Vec<TokenWithSpan> {

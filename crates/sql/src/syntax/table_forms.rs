@@ -1,0 +1,345 @@
+//! Forms of CREATE TABLE and ALTER TABLE that the SQL parser lacks, brought to such as it has.
+//!
+//! - `LIKE t INCLUDING …` among the columns becomes a column with a name that no table has: see [`Like`].
+//! - The names in `CREATE TABLE t (a, b) AS …` get a type, which nobody reads.
+//! - `ALTER COLUMN a SET STATISTICS 100`, SET STORAGE and SET COMPRESSION become a change of type that changes
+//!   nothing: see [`PASSED_OVER`].
+//! - `AS … WITH NO DATA` asks for no row of its query, and WITH DATA says nothing.
+
+use datafusion::sql::sqlparser::ast::{
+    ColumnDef, ColumnOption, Expr, Query, SetExpr, TableFactor, TableWithJoins, Value,
+};
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
+
+use super::spellings::replaced;
+use super::words::is_word;
+
+/// Name of the column that stands for LIKE. Its default is a text: the table's name and the options.
+const LIKE: &str = "\u{1}like";
+
+/// Stands between them, and between the parts of the name.
+const BETWEEN: char = '\u{1f}';
+const BETWEEN_PARTS: char = '\u{1e}';
+
+/// What LIKE may take over besides names, types, collations and NOT NULL.
+const OPTIONS: [&str; 9] = [
+    "comments",
+    "compression",
+    "constraints",
+    "defaults",
+    "generated",
+    "identity",
+    "indexes",
+    "statistics",
+    "storage",
+];
+
+/// The column by which a type is changed that stands for what a column says about its place on disk and its
+/// statistics, both of which are none here.
+pub const PASSED_OVER: &str = "\u{1}passed over";
+
+/// Words of SET STORAGE.
+const STORAGES: [&str; 5] = ["PLAIN", "EXTERNAL", "EXTENDED", "MAIN", "DEFAULT"];
+
+/// LIKE among the columns of a new table.
+#[derive(Debug)]
+pub struct Like {
+    /// The name of the table whose columns are taken over, part by part.
+    pub of: Vec<String>,
+    including: Vec<String>,
+}
+
+impl Like {
+    /// What a column of CREATE TABLE stands for; `None`: it is a column.
+    pub fn of(column: &ColumnDef) -> Option<Like> {
+        if column.name.value != LIKE {
+            return None;
+        }
+        let text = column.options.iter().find_map(|option| match &option.option {
+            ColumnOption::Default(Expr::Value(value)) => match &value.value {
+                Value::SingleQuotedString(text) => Some(text.as_str()),
+                _ => None,
+            },
+            _ => None,
+        });
+        let (name, options) = text?.split_once(BETWEEN)?;
+        let list = |text: &str, between| text.split(between).map(str::to_owned).collect();
+        Some(Like { of: list(name, BETWEEN_PARTS), including: list(options, BETWEEN) })
+    }
+
+    /// Whether the table's `option`, one of those that PostgreSQL names, is taken over.
+    pub fn includes(&self, option: &str) -> bool {
+        debug_assert!(OPTIONS.contains(&option), "{option}");
+        self.including.iter().any(|own| own == option)
+    }
+}
+
+/// Whether the query of CREATE TABLE … AS is one WITH NO DATA.
+pub fn is_without_data(query: &Query) -> bool {
+    let SetExpr::Select(select) = query.body.as_ref() else { return false };
+    let [TableWithJoins { relation: TableFactor::Derived { alias: Some(alias), .. }, .. }] =
+        select.from.as_slice()
+    else {
+        return false;
+    };
+    alias.name.value == LIKE
+}
+
+/// The tokens of a statement, in which CREATE TABLE has forms that the SQL parser knows.
+pub(super) fn settled(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let words: Vec<usize> =
+        (0..tokens.len()).filter(|at| !matches!(tokens[*at].token, Token::Whitespace(_))).collect();
+    let text = Text { tokens: &tokens, words: &words };
+    let Some(edits) = text.edits() else { return tokens };
+    let made = edits.into_iter().map(|(first, last, text)| {
+        let made = Tokenizer::new(&PostgreSqlDialect {}, &text).tokenize();
+        (words[first], words[last], made.expect("words and quoted texts are tokens"))
+    });
+    let made: Vec<_> = made.collect();
+    replaced(tokens, made.into_iter())
+}
+
+/// The words of a statement, by their number.
+struct Text<'t> {
+    tokens: &'t [TokenWithSpan],
+    words: &'t [usize],
+}
+
+impl Text<'_> {
+    fn token(&self, at: usize) -> Option<&Token> {
+        self.words.get(at).map(|at| &self.tokens[*at].token)
+    }
+
+    fn is(&self, at: usize, word: &str) -> bool {
+        self.token(at).is_some_and(|token| is_word(token, word))
+    }
+
+    /// What stands in the place of the words from one to another, in order; `None` for other statements.
+    fn edits(&self) -> Option<Vec<(usize, usize, String)>> {
+        if self.is(0, "ALTER") && self.is(1, "TABLE") {
+            return Some(self.passed_over()).filter(|edits| !edits.is_empty());
+        }
+        let table = (1..4).find(|at| self.is(*at, "TABLE")).filter(|_| self.is(0, "CREATE"))?;
+        let mut at = table + 1;
+        if self.is(at, "IF") && self.is(at + 1, "NOT") && self.is(at + 2, "EXISTS") {
+            at += 3;
+        }
+        at = self.behind_name(at)?;
+        let mut edits = Vec::new();
+        let mut names = Vec::new();
+        if self.token(at) == Some(&Token::LParen) {
+            let elements = self.elements(at)?;
+            let end = elements.last()?.1;
+            let are_names = elements.iter().all(|(first, behind)| {
+                behind - first == 1 && matches!(self.token(*first), Some(Token::Word(_)))
+            });
+            for (first, behind) in elements {
+                if are_names {
+                    let name = self.token(first)?;
+                    names.push((first, first, format!("{name} TEXT")));
+                } else if self.is(first, "LIKE") {
+                    edits.push((first, behind - 1, self.like(first + 1, behind)?));
+                }
+            }
+            at = end + 1;
+        }
+        if let Some(query) = self.query(at) {
+            edits.append(&mut names);
+            edits.extend(self.without_data(query));
+        }
+        (!edits.is_empty()).then_some(edits)
+    }
+
+    /// SET STATISTICS, STORAGE and COMPRESSION of columns.
+    fn passed_over(&self) -> Vec<(usize, usize, String)> {
+        let end = |at: usize, is_number: bool| {
+            // A number may be negative.
+            let behind = at + usize::from(is_number && self.token(at) == Some(&Token::Minus));
+            let fits = match self.token(behind) {
+                Some(Token::Number(..)) => is_number,
+                Some(Token::Word(_)) => !is_number,
+                _ => false,
+            };
+            fits.then_some(behind)
+        };
+        let change = |at: usize| {
+            let end = if self.is(at + 1, "STATISTICS") {
+                end(at + 2, true)?
+            } else if self.is(at + 1, "STORAGE") {
+                STORAGES.iter().any(|word| self.is(at + 2, word)).then_some(at + 2)?
+            } else if self.is(at + 1, "COMPRESSION") {
+                end(at + 2, false)?
+            } else {
+                return None;
+            };
+            self.is(at, "SET").then(|| (at, end, format!("TYPE BOOLEAN USING \"{PASSED_OVER}\"")))
+        };
+        (2..self.words.len()).filter_map(change).collect()
+    }
+
+    /// What follows a name with or without a schema.
+    fn behind_name(&self, mut at: usize) -> Option<usize> {
+        loop {
+            matches!(self.token(at), Some(Token::Word(_))).then_some(())?;
+            match self.token(at + 1) {
+                Some(Token::Period) => at += 2,
+                _ => return Some(at + 1),
+            }
+        }
+    }
+
+    /// The elements of a list in brackets, each as its first word and the one behind its last.
+    fn elements(&self, open: usize) -> Option<Vec<(usize, usize)>> {
+        let (mut elements, mut first, mut depth) = (Vec::new(), open + 1, 0usize);
+        for at in open + 1.. {
+            match self.token(at)? {
+                Token::LParen | Token::LBracket => depth += 1,
+                Token::RParen if depth == 0 => {
+                    elements.push((first, at));
+                    return Some(elements);
+                }
+                Token::RParen | Token::RBracket => depth = depth.checked_sub(1)?,
+                Token::Comma if depth == 0 => {
+                    elements.push((first, at));
+                    first = at + 1;
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// The column for the name and the options of LIKE; `None` for what PostgreSQL does not know.
+    fn like(&self, at: usize, end: usize) -> Option<String> {
+        let behind = self.behind_name(at).filter(|behind| *behind <= end)?;
+        let parts = (at..behind).step_by(2).filter_map(|at| match self.token(at)? {
+            Token::Word(word) if word.quote_style.is_some() => Some(word.value.clone()),
+            Token::Word(word) => Some(word.value.to_lowercase()),
+            _ => None,
+        });
+        let mut text = parts.collect::<Vec<_>>().join(&BETWEEN_PARTS.to_string());
+        let mut including: Vec<&str> = Vec::new();
+        for at in (behind..end).step_by(2) {
+            let Token::Word(word) = self.token(at + 1).filter(|_| at + 1 < end)? else {
+                return None;
+            };
+            let name = word.value.to_ascii_lowercase();
+            let meant: Vec<&str> =
+                OPTIONS.into_iter().filter(|own| name == "all" || *own == name).collect();
+            let known = !meant.is_empty();
+            including.retain(|own| !meant.contains(own));
+            match (known, self.is(at, "INCLUDING"), self.is(at, "EXCLUDING")) {
+                (true, true, _) => including.extend(meant),
+                (true, _, true) => {}
+                _ => return None,
+            }
+        }
+        text.push(BETWEEN);
+        text.push_str(&including.join(&BETWEEN.to_string()));
+        Some(format!("\"{LIKE}\" BOOLEAN DEFAULT {}", Token::SingleQuotedString(text)))
+    }
+
+    /// The first word of the query behind AS.
+    fn query(&self, from: usize) -> Option<usize> {
+        let mut depth = 0usize;
+        for at in from.. {
+            match self.token(at)? {
+                Token::LParen => depth += 1,
+                Token::RParen => depth = depth.checked_sub(1)?,
+                _ if depth == 0 && self.is(at, "AS") => return Some(at + 1),
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// WITH [NO] DATA at the end of a query.
+    fn without_data(&self, query: usize) -> Vec<(usize, usize, String)> {
+        let ends =
+            |token: Option<&Token>| matches!(token, None | Some(Token::SemiColon | Token::EOF));
+        let end = (query..).find(|at| ends(self.token(*at))).expect("texts end");
+        if end < query + 3 || !self.is(end - 1, "DATA") {
+            return Vec::new();
+        }
+        if self.is(end - 2, "WITH") {
+            return vec![(end - 2, end - 1, " ".to_owned())];
+        }
+        if !self.is(end - 2, "NO") || !self.is(end - 3, "WITH") {
+            return Vec::new();
+        }
+        let as_word = query - 1;
+        vec![
+            (as_word, as_word, "AS SELECT * FROM (".to_owned()),
+            (end - 3, end - 1, format!(") \"{LIKE}\" LIMIT 0")),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse::parse;
+    use crate::syntax::Statement;
+    use datafusion::sql::sqlparser::ast;
+
+    fn shown(text: &str) -> String {
+        match parse(text) {
+            Ok(mut found) => found.remove(0).statement.to_string(),
+            Err(error) => panic!("{text}: {error:?}"),
+        }
+    }
+
+    #[test]
+    fn names_before_a_query_need_no_types() {
+        for (text, same) in [
+            (
+                "CREATE TABLE t (a, \"B\") AS SELECT 1, 2",
+                "CREATE TABLE t (a TEXT, \"B\" TEXT) AS SELECT 1, 2",
+            ),
+            (
+                "CREATE TEMP TABLE IF NOT EXISTS s.t (a) ON COMMIT DROP AS VALUES (1) WITH DATA",
+                "CREATE TEMP TABLE IF NOT EXISTS s.t (a TEXT) ON COMMIT DROP AS VALUES (1)",
+            ),
+            (
+                "CREATE TABLE t AS WITH x AS (SELECT 1 AS a) SELECT a FROM x ORDER BY 1 WITH NO DATA;",
+                "CREATE TABLE t AS SELECT * FROM (WITH x AS (SELECT 1 AS a) SELECT a FROM x ORDER BY 1) \
+                 \"\u{1}like\" LIMIT 0",
+            ),
+            ("CREATE TABLE t AS SELECT data FROM x", "CREATE TABLE t AS SELECT data FROM x"),
+        ] {
+            assert_eq!(shown(text), shown(same), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_says_nothing_here_changes_no_column() {
+        let text = "ALTER TABLE t ALTER COLUMN a SET STATISTICS -1, ALTER b SET STORAGE external, \
+                    ALTER c SET COMPRESSION lz4, ADD COLUMN storage INT";
+        let same = "ALTER TABLE t ALTER a TYPE BOOLEAN USING \"\u{1}passed over\", \
+                    ALTER b TYPE BOOLEAN USING \"\u{1}passed over\", \
+                    ALTER c TYPE BOOLEAN USING \"\u{1}passed over\", ADD COLUMN storage INT";
+        assert_eq!(shown(text), shown(same));
+        for wrong in ["SET STORAGE fast", "SET STATISTICS x", "SET STATISTICS"] {
+            assert!(parse(&format!("ALTER TABLE t ALTER COLUMN a {wrong}")).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn like_says_what_is_taken_over() {
+        let text = "CREATE TABLE t (a INT, LIKE s.\"B\" INCLUDING ALL EXCLUDING INDEXES EXCLUDING comments, \
+                    LIKE u, b INT)";
+        let found = parse(text).expect(text).remove(0).statement;
+        let Statement::Sql(sql) = found else { panic!("{text}") };
+        let ast::Statement::CreateTable(create) = *sql else { panic!("{text}") };
+        let likes: Vec<Option<Like>> = create.columns.iter().map(Like::of).collect();
+        let [None, Some(first), Some(second), None] = likes.as_slice() else { panic!("{likes:?}") };
+        assert_eq!((first.of.join(".").as_str(), second.of.join(".").as_str()), ("s.B", "u"));
+        assert!(first.includes("identity") && first.includes("constraints"));
+        assert!(!first.includes("indexes") && !first.includes("comments"));
+        assert!(!second.includes("defaults"));
+        for wrong in ["LIKE t INCLUDING x", "LIKE t INCLUDING", "LIKE", "LIKE t ALL"] {
+            assert!(parse(&format!("CREATE TABLE t ({wrong})")).is_err(), "{wrong}");
+        }
+    }
+}
