@@ -6,8 +6,8 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 use datafusion::sql::sqlparser::ast::{
     AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption, DataType, Expr,
-    GeneratedAs, Ident, ObjectName, ObjectNamePart, RenameTableNameKind, TableConstraint, VisitMut,
-    VisitorMut,
+    GeneratedAs, Ident, ObjectName, ObjectNamePart, RenameTableNameKind, SqlOption,
+    TableConstraint, VisitMut, VisitorMut,
 };
 use halcyon_store::{ColumnDef as StoreColumn, Partition, Value, ValueRef};
 
@@ -82,6 +82,29 @@ pub(super) fn alter(cx: &mut DdlContext<'_>, alter: &AlterTable) -> Result<()> {
             continue;
         }
         apply(cx, table, operation)?;
+    }
+    Ok(())
+}
+
+/// Errors: 22023 for an option that is no storage parameter, 42704 for CLUSTER ON an index that is not the table's.
+fn check_options(table: &Table, options: &[SqlOption]) -> Result<()> {
+    for option in options {
+        let SqlOption::KeyValue { key, value } = option else {
+            return Err(SqlError::unsupported(format!("the table option {option}")));
+        };
+        let name = fold(key);
+        if key.value == PASSED_OVER {
+            let Expr::Identifier(index) = value else { continue };
+            let index = fold(index);
+            if table.indexes.iter().all(|own| own.name != index) {
+                let message =
+                    format!("index \"{index}\" for table \"{}\" does not exist", table.name);
+                return Err(SqlError::new(SqlState::UNDEFINED_OBJECT, message));
+            }
+        } else if !table::is_storage_parameter(&name) {
+            let message = format!("unrecognized parameter \"{name}\"");
+            return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
+        }
     }
     Ok(())
 }
@@ -164,6 +187,9 @@ pub(super) fn apply(
         }
         // A constraint holds for every row as soon as it is there.
         Op::ValidateConstraint { name } => require_constraint(&table, &fold(name)),
+        Op::SetOptionsParens { options } => check_options(&table, options),
+        // There is no stream of changes to read rows' identities from.
+        Op::ReplicaIdentity { .. } => Ok(()),
         other => Err(SqlError::unsupported(format!("ALTER TABLE … {other}"))),
     }
 }
@@ -958,6 +984,7 @@ pub(super) fn relocate(
     match to {
         MoveTo::Owner(owner) => own_relation(cx, name, &fold(owner)),
         MoveTo::Name(new) => rename_relation(cx, name, &fold(new)),
+        MoveTo::Column(from, to) => view::rename_column(cx, name, &fold(from), &fold(to)),
         MoveTo::Schema(new) => {
             let (schema, name, relation) = owned(cx, name)?;
             set_schema(cx, &schema, &name, relation, &fold(new))

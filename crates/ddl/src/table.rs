@@ -20,9 +20,7 @@ use super::{
     DdlContext, Done, fold, identity_name, index, like, names, parts, row_schema, temporary,
 };
 use datafusion::logical_expr::ExprSchemable;
-use halcyon_catalog::{
-    Column, Identity, IndexConstraint, Partitioning, Relation, Sequence, Table,
-};
+use halcyon_catalog::{Column, Identity, IndexConstraint, Partitioning, Relation, Sequence, Table};
 use halcyon_derived::{Place, immutable};
 use halcyon_exec::constraints::mentioned;
 use halcyon_exec::dml::bulk;
@@ -329,6 +327,13 @@ pub(super) fn of_column(
     key
 }
 
+/// Whether PostgreSQL has a storage parameter of this name. None says anything here.
+pub(super) fn is_storage_parameter(name: &str) -> bool {
+    const OTHERS: [&str; 4] =
+        ["fillfactor", "parallel_workers", "toast_tuple_target", "user_catalog_table"];
+    OTHERS.contains(&name) || name.starts_with("autovacuum_")
+}
+
 /// Reads WITH (partition_by = 'column', partitions = n).
 fn partition(table: &mut Table, options: &CreateTableOptions) -> Result<()> {
     let options = match options {
@@ -354,7 +359,7 @@ fn partition(table: &mut Table, options: &CreateTableOptions) -> Result<()> {
                     bad(format!("partitions must be between 1 and {PARTITIONS_MAX}"))
                 })?);
             }
-            "fillfactor" | "autovacuum_enabled" => {}
+            name if is_storage_parameter(name) => {}
             other => return Err(bad(format!("unrecognized parameter \"{other}\""))),
         }
     }

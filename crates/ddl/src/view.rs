@@ -94,6 +94,34 @@ fn columns(
     Ok(columns)
 }
 
+/// RENAME COLUMN. Errors: 42703, 42701, 2BP01 while other views name the view.
+pub(super) fn rename_column(
+    cx: &mut DdlContext<'_>,
+    name: &[String],
+    from: &str,
+    to: &str,
+) -> Result<()> {
+    let found = cx.owned(name)?;
+    let Relation::View(view) = found.relation else {
+        return Err(halcyon_catalog::wrong_kind(found.name, "view"));
+    };
+    let mut view = view.clone();
+    let place = |name: &str| view.columns.iter().position(|(own, _)| own == name);
+    let Some(at) = place(from) else {
+        let message = format!("column \"{from}\" does not exist");
+        return Err(SqlError::new(SqlState::UNDEFINED_COLUMN, message));
+    };
+    if place(to).is_some() {
+        let message = format!("column \"{to}\" of relation \"{}\" already exists", view.name);
+        return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
+    }
+    refuse_if_used(&users_of(cx.catalog, &view.schema, &view.name), "view", &view.name)?;
+    Arc::make_mut(&mut view).columns[at].0 = to.to_owned();
+    let (schema, name) = (view.schema.clone(), view.name.clone());
+    cx.catalog.put(&schema, &name, Relation::View(view));
+    Ok(())
+}
+
 /// 42P16: OR REPLACE may add columns at the end, and change nothing before.
 fn refuse_changed_columns(old: &View, new: &[(String, SqlType)]) -> Result<()> {
     let bad = |message: String| Err(SqlError::new(SqlState::INVALID_TABLE_DEFINITION, message));

@@ -74,7 +74,13 @@ pub fn parse_tokens(text: &str) -> Result<Vec<Parsed<'_>>> {
     Tokenizer::new(&PostgreSqlDialect {}, text)
         .tokenize_with_location_into_buf(&mut tokens)
         .map_err(|error| from_tokenizer(error, text))?;
-    let tokens = with_signs_apart(tokens);
+    let mut tokens = with_signs_apart(tokens);
+    // `U&'\0041'` is read already, and DataFusion's planner does not know it.
+    for token in &mut tokens {
+        if let Token::UnicodeStringLiteral(text) = &mut token.token {
+            token.token = Token::SingleQuotedString(std::mem::take(text));
+        }
+    }
     let lines = Lines::of(text);
     let mut statements = Vec::new();
     let mut rest = tokens.as_slice();

@@ -13,7 +13,7 @@ use super::collation::CollationStatement;
 use super::comment::CommentOn;
 use super::identity::AlterIdentities;
 use super::materialized::CreateMaterializedView;
-use super::moves::{MoveTo, maybe, move_to};
+use super::moves::{MoveTo, maybe, move_to, move_with_columns};
 use super::reader::Reader;
 use super::sequence_options::{SequenceOptions, sequence_option};
 use super::types::TypeStatement;
@@ -409,7 +409,11 @@ pub(super) fn alter_table_schema(reader: &mut Reader<'_>) -> Result<DdlStatement
 fn move_relation(reader: &mut Reader<'_>, kind: RelationKind) -> Result<DdlStatement> {
     let if_exists = reader.if_exists();
     let name = reader.name()?;
-    Ok(DdlStatement::Move { kind, name, if_exists, to: move_to(reader)? })
+    let to = match kind {
+        RelationKind::View => move_with_columns(reader)?,
+        _ => move_to(reader)?,
+    };
+    Ok(DdlStatement::Move { kind, name, if_exists, to })
 }
 
 // ---------------------------------------------------------------- as text

@@ -1,4 +1,4 @@
-//! RENAME TO, OWNER TO and SET SCHEMA, which objects of all kinds have.
+//! RENAME TO, OWNER TO and SET SCHEMA, which objects of all kinds have, and another name for a view's column.
 
 use std::fmt;
 
@@ -12,6 +12,8 @@ use crate::error::Result;
 pub enum MoveTo {
     /// RENAME TO.
     Name(Ident),
+    /// RENAME COLUMN … TO.
+    Column(Ident, Ident),
     /// OWNER TO.
     Owner(Ident),
     /// SET SCHEMA.
@@ -19,7 +21,23 @@ pub enum MoveTo {
 }
 
 pub(super) fn move_to(reader: &mut Reader<'_>) -> Result<MoveTo> {
+    read(reader, false)
+}
+
+/// As [`move_to`], of what may have columns.
+pub(super) fn move_with_columns(reader: &mut Reader<'_>) -> Result<MoveTo> {
+    read(reader, true)
+}
+
+fn read(reader: &mut Reader<'_>, takes_columns: bool) -> Result<MoveTo> {
     match reader.expect_one_of(&["RENAME", "OWNER", "SET"])? {
+        "RENAME" if reader.eats("TO") => reader.ident().map(MoveTo::Name),
+        "RENAME" if takes_columns => {
+            reader.eats("COLUMN");
+            let from = reader.ident()?;
+            reader.expect("TO")?;
+            Ok(MoveTo::Column(from, reader.ident()?))
+        }
         "RENAME" => {
             reader.expect("TO")?;
             reader.ident().map(MoveTo::Name)
@@ -43,6 +61,7 @@ impl fmt::Display for MoveTo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             MoveTo::Name(name) => write!(f, "RENAME TO {name}"),
+            MoveTo::Column(from, to) => write!(f, "RENAME COLUMN {from} TO {to}"),
             MoveTo::Owner(name) => write!(f, "OWNER TO {name}"),
             MoveTo::Schema(name) => write!(f, "SET SCHEMA {name}"),
         }

@@ -4,6 +4,7 @@
 //! - The names in `CREATE TABLE t (a, b) AS …` get a type, which nobody reads.
 //! - `ALTER COLUMN a SET STATISTICS 100`, SET STORAGE and SET COMPRESSION become a change of type that changes
 //!   nothing: see [`PASSED_OVER`].
+//! - CLUSTER ON, SET LOGGED, SET WITHOUT OIDS, RESET (…) and their kin of a table become options of that name.
 //! - `AS … WITH NO DATA` asks for no row of its query, and WITH DATA says nothing.
 
 use datafusion::sql::sqlparser::ast::{
@@ -151,8 +152,59 @@ impl Text<'_> {
         (!edits.is_empty()).then_some(edits)
     }
 
-    /// SET STATISTICS, STORAGE and COMPRESSION of columns.
+    /// What ALTER TABLE says about places on disk and statistics, of the table and of columns.
     fn passed_over(&self) -> Vec<(usize, usize, String)> {
+        let mut edits = self.of_columns();
+        let actions = self.actions().unwrap_or_default();
+        edits.extend(actions.into_iter().filter_map(|(first, behind)| {
+            let count = behind - first;
+            let sets = |word: &str| self.is(first, "SET") && self.is(first + 1, word);
+            let value = if self.is(first, "CLUSTER") && self.is(first + 1, "ON") && count == 3 {
+                self.token(first + 2)?.to_string()
+            } else if (sets("LOGGED") || sets("UNLOGGED")) && count == 2
+                || sets("WITHOUT")
+                    && count == 3
+                    && (self.is(first + 2, "CLUSTER") || self.is(first + 2, "OIDS"))
+                || self.is(first, "RESET") && self.token(first + 1) == Some(&Token::LParen)
+            {
+                "1".to_owned()
+            } else {
+                return None;
+            };
+            Some((first, behind - 1, format!("SET (\"{PASSED_OVER}\" = {value})")))
+        }));
+        edits.sort_unstable_by_key(|(first, ..)| *first);
+        edits
+    }
+
+    /// The actions of ALTER TABLE, each as its first word and the one behind its last.
+    fn actions(&self) -> Option<Vec<(usize, usize)>> {
+        let mut at = 2;
+        if self.is(at, "IF") && self.is(at + 1, "EXISTS") {
+            at += 2;
+        }
+        at = self.behind_name(at + usize::from(self.is(at, "ONLY")))?;
+        let (mut actions, mut first, mut depth) = (Vec::new(), at, 0usize);
+        for at in at.. {
+            match self.token(at) {
+                None | Some(Token::SemiColon | Token::EOF) => {
+                    actions.push((first, at));
+                    return Some(actions);
+                }
+                Some(Token::LParen) => depth += 1,
+                Some(Token::RParen) => depth = depth.checked_sub(1)?,
+                Some(Token::Comma) if depth == 0 => {
+                    actions.push((first, at));
+                    first = at + 1;
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// SET STATISTICS, STORAGE and COMPRESSION of columns.
+    fn of_columns(&self) -> Vec<(usize, usize, String)> {
         let end = |at: usize, is_number: bool| {
             // A number may be negative.
             let behind = at + usize::from(is_number && self.token(at) == Some(&Token::Minus));
@@ -322,6 +374,20 @@ mod tests {
         assert_eq!(shown(text), shown(same));
         for wrong in ["SET STORAGE fast", "SET STATISTICS x", "SET STATISTICS"] {
             assert!(parse(&format!("ALTER TABLE t ALTER COLUMN a {wrong}")).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_says_nothing_here_of_a_table_becomes_an_option() {
+        let text = "ALTER TABLE ONLY s.t CLUSTER ON i, SET LOGGED, SET WITHOUT OIDS, RESET (a, b), ADD set INT";
+        let mark = "\"\u{1}passed over\"";
+        let same = format!(
+            "ALTER TABLE ONLY s.t SET ({mark} = i), SET ({mark} = 1), SET ({mark} = 1), SET ({mark} = 1), \
+             ADD set INT"
+        );
+        assert_eq!(shown(text), shown(&same));
+        for wrong in ["CLUSTER ON", "SET LOGGED x", "RESET a", "SET WITHOUT x"] {
+            assert!(parse(&format!("ALTER TABLE t {wrong}")).is_err(), "{wrong}");
         }
     }
 
