@@ -47,7 +47,7 @@ use halcyon_workload::Definitions;
 pub use collations::OwnCollation;
 pub use ids::Ids;
 pub use permission::denied;
-pub use rights::{Grant, Privilege, Role};
+pub use rights::{DefaultRights, DefaultsOn, Grant, Privilege, Role};
 pub use sequence::{Position, Sequence, SequenceOptions};
 pub use table::{
     Action, Check, Column, Deferral, Derived, DerivedKey, ForeignKey, Identity, Index, IndexColumn,
@@ -235,6 +235,7 @@ impl Catalog {
             verifier: None,
             member_of: Vec::new(),
             comment: None,
+            defaults: Vec::new(),
         };
         catalog.roles.insert(superuser.name.clone(), Arc::new(superuser));
         catalog

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 
 use super::{
-    Catalog, Found, Grant, PUBLIC, Privilege, Relation, Role, Schema, Sequence, Table, temporary,
+    Catalog, DefaultsOn, Found, Grant, PUBLIC, Privilege, Relation, Role, Schema, Sequence, Table,
+    temporary,
 };
 
 impl Catalog {
@@ -45,6 +46,30 @@ impl Catalog {
     /// Whether `user` is a superuser.
     pub fn is_superuser(&self, user: &str) -> bool {
         self.roles.get(user).is_some_and(|role| role.superuser)
+    }
+
+    /// What others may do from the beginning with an object that `owner` makes in a schema.
+    pub fn default_rights(&self, owner: &str, schema: Option<&str>, on: DefaultsOn) -> Vec<Grant> {
+        let Some(role) = self.roles.get(owner) else { return Vec::new() };
+        let mut found: Vec<Grant> = Vec::new();
+        for known in role.defaults.iter().filter(|known| known.on == on) {
+            if known.schema.as_deref().is_none_or(|own| schema == Some(own)) {
+                for grant in &known.grants {
+                    found.retain(|other| {
+                        other.grantee != grant.grantee
+                            || other.privilege != grant.privilege
+                            || other.grantable && !grant.grantable
+                    });
+                    let is_there = |other: &Grant| {
+                        other.grantee == grant.grantee && other.privilege == grant.privilege
+                    };
+                    if !found.iter().any(is_there) {
+                        found.push(grant.clone());
+                    }
+                }
+            }
+        }
+        found
     }
 
     /// Whether grants (or ownership) let `user` do this.

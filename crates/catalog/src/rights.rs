@@ -24,6 +24,43 @@ pub struct Role {
     /// COMMENT ON ROLE.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
+    /// What others may do with objects that it will make: ALTER DEFAULT PRIVILEGES.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub defaults: Vec<DefaultRights>,
+}
+
+/// Rights on the objects of a kind that a role will make.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DefaultRights {
+    /// Object id.
+    pub oid: u32,
+    /// The schema in which the objects are made; `None`: any.
+    pub schema: Option<String>,
+    /// The kind of objects.
+    pub on: DefaultsOn,
+    /// The rights, beside those of the owner.
+    pub grants: Vec<Grant>,
+}
+
+/// What default rights are on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub enum DefaultsOn {
+    /// Tables and views of all kinds.
+    Tables,
+    Sequences,
+    Schemas,
+}
+
+impl DefaultsOn {
+    /// As statements name them.
+    pub fn name(self) -> &'static str {
+        match self {
+            DefaultsOn::Tables => "TABLES",
+            DefaultsOn::Sequences => "SEQUENCES",
+            DefaultsOn::Schemas => "SCHEMAS",
+        }
+    }
 }
 
 /// A privilege given to a role (`public` means everybody).

@@ -31,6 +31,7 @@ fn role(catalog: &mut Catalog, name: &str, member_of: &[&str]) {
         verifier: None,
         member_of: names(member_of),
         comment: None,
+        defaults: Vec::new(),
     };
     catalog.roles.insert(name.to_owned(), Arc::new(role));
 }

@@ -788,6 +788,15 @@ fn rights_script(catalog: &Catalog) -> String {
         let expected = table.map_or(SUPERUSER, |table| &table.owner);
         rights("SEQUENCE", &name, (&sequence.owner, expected), &sequence.grants, &mut line);
     }
+    // At the end: what the script makes has the rights that it says.
+    for role in catalog.roles.values() {
+        for known in &role.defaults {
+            let schema = known.schema.as_ref();
+            let place = schema.map_or(String::new(), |own| format!(" IN SCHEMA {}", ident(own)));
+            let head = format!("ALTER DEFAULT PRIVILEGES FOR ROLE {}{place} ", ident(&role.name));
+            grant(known.on.name(), "", &known.grants, &mut |text| line(format!("{head}{text}")));
+        }
+    }
     for (class, grants) in &catalog.workload_grants {
         grant("WORKLOAD CLASS", &ident(class), grants, &mut line);
     }
@@ -837,6 +846,7 @@ fn grant(kind: &str, name: &str, grants: &[Grant], line: &mut impl FnMut(String)
         let grantee = if grantee == PUBLIC { "PUBLIC".to_owned() } else { ident(grantee) };
         let option = if grantable { " WITH GRANT OPTION" } else { "" };
         let privileges = privileges.join(", ");
-        line(format!("GRANT {privileges} ON {kind} {name} TO {grantee}{option}"));
+        let name = if name.is_empty() { String::new() } else { format!(" {name}") };
+        line(format!("GRANT {privileges} ON {kind}{name} TO {grantee}{option}"));
     }
 }

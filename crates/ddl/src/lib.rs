@@ -33,6 +33,7 @@ mod like;
 mod materialized;
 mod names;
 mod own;
+mod owned;
 mod remove;
 mod role;
 mod sequence;
@@ -134,6 +135,13 @@ impl Ddl {
     /// Errors: those of the statement; catalog copy and partitions are then to be taken back by
     /// the caller (drop the copy, go back to the savepoint).
     pub fn run(&self, cx: &mut DdlContext<'_>) -> Result<Done> {
+        let before = cx.catalog.clone();
+        let done = self.carry_out(cx)?;
+        owned::give(&before, cx.catalog);
+        Ok(done)
+    }
+
+    fn carry_out(&self, cx: &mut DdlContext<'_>) -> Result<Done> {
         let statement = match self {
             Ddl::Sql(statement) => statement,
             Ddl::Own(statement) => return own::run(statement, cx),

@@ -2,8 +2,8 @@
 
 use super::sequence::Wish;
 use super::{
-    DdlContext, Done, alter, alter_identity, collation, comment, materialized, role, sequence,
-    user_type, workload,
+    DdlContext, Done, alter, alter_identity, collation, comment, materialized, owned, role,
+    sequence, user_type, workload,
 };
 use halcyon_sql::error::Result;
 use halcyon_sql::identifier::{fold, parts};
@@ -42,6 +42,7 @@ pub(super) fn run(statement: &DdlStatement, cx: &mut DdlContext<'_>) -> Result<D
         DdlStatement::Comment(statement) => comment::comment_on(cx, statement)?,
         DdlStatement::Type(statement) => user_type::run(cx, statement)?,
         DdlStatement::Collation(statement) => collation::run(cx, statement)?,
+        DdlStatement::Owned(statement) => owned::run(cx, statement)?,
         DdlStatement::Workload(statement) => workload::run(cx, statement)?,
         DdlStatement::Move { kind, name, if_exists, to } => {
             let name = parts(name)?;

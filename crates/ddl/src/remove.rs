@@ -318,7 +318,7 @@ fn drop_one(cx: &mut DdlContext<'_>, schema: &str, name: &str) -> Result<()> {
     Ok(())
 }
 
-fn drop_schemas(
+pub(super) fn drop_schemas(
     cx: &mut DdlContext<'_>,
     if_exists: bool,
     names: &[ObjectName],
@@ -365,6 +365,7 @@ fn drop_schemas(
             super::collation_uses::refuse_used(cx.catalog, &own.collation)?;
         }
         cx.catalog.schemas.remove(&name);
+        super::owned::schema_is_gone(cx.catalog, &name, None);
     }
     Ok(())
 }

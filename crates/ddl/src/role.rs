@@ -163,6 +163,7 @@ fn fresh(cx: &DdlContext<'_>, name: &str) -> Result<Role> {
         verifier: None,
         member_of: Vec::new(),
         comment: None,
+        defaults: Vec::new(),
     })
 }
 
@@ -326,8 +327,18 @@ fn rename(cx: &mut DdlContext<'_>, from: &str, to: &str) -> Result<()> {
     Ok(())
 }
 
-/// Visits owner and grants of every schema and relation, and the grants of workload classes, which nobody owns.
-fn for_all_rights(catalog: &mut Catalog, mut visit: impl FnMut(&mut String, &mut Vec<Grant>)) {
+/// Visits owner and grants of every schema and relation, the rights that objects to come will have, and the grants of
+/// workload classes, which nobody owns.
+pub(super) fn for_all_rights(
+    catalog: &mut Catalog,
+    mut visit: impl FnMut(&mut String, &mut Vec<Grant>),
+) {
+    for role in catalog.roles.values_mut().filter(|role| !role.defaults.is_empty()) {
+        let mut name = role.name.clone();
+        for known in &mut Arc::make_mut(role).defaults {
+            visit(&mut name, &mut known.grants);
+        }
+    }
     for grants in catalog.workload_grants.values_mut() {
         visit(&mut String::new(), grants);
     }
@@ -343,7 +354,7 @@ fn for_all_rights(catalog: &mut Catalog, mut visit: impl FnMut(&mut String, &mut
     }
 }
 
-fn change_rights(
+pub(super) fn change_rights(
     catalog: &mut Catalog,
     schema: &str,
     name: &str,
@@ -505,7 +516,7 @@ fn granted_roles(privileges: &Privileges) -> Result<Vec<String>> {
     actions.iter().map(role).collect()
 }
 
-fn grantees(cx: &DdlContext<'_>, grantees: &[ast::Grantee]) -> Result<Vec<String>> {
+pub(super) fn grantees(cx: &DdlContext<'_>, grantees: &[ast::Grantee]) -> Result<Vec<String>> {
     let mut found = Vec::new();
     for grantee in grantees {
         let name = match (&grantee.grantee_type, &grantee.name) {
@@ -528,13 +539,13 @@ fn grantees(cx: &DdlContext<'_>, grantees: &[ast::Grantee]) -> Result<Vec<String
 
 /// What kind of object privileges are given on.
 #[derive(Clone, Copy, PartialEq)]
-enum GrantableKind {
+pub(super) enum GrantableKind {
     Table,
     Sequence,
     Schema,
 }
 
-fn privileges(privileges: &Privileges, kind: GrantableKind) -> Result<Vec<Privilege>> {
+pub(super) fn privileges(privileges: &Privileges, kind: GrantableKind) -> Result<Vec<Privilege>> {
     use Privilege::*;
     let all: &[Privilege] = match kind {
         GrantableKind::Table => &[Select, Insert, Update, Delete, Truncate, References],
@@ -554,6 +565,10 @@ fn privileges(privileges: &Privileges, kind: GrantableKind) -> Result<Vec<Privil
             ast::Action::Usage => Usage,
             ast::Action::Create { .. } => Create,
             ast::Action::Trigger | ast::Action::Temporary | ast::Action::Connect => continue,
+            ast::Action::Execute { .. } => {
+                let message = "invalid privilege type EXECUTE for this object";
+                return Err(SqlError::new(SqlState::INVALID_GRANT_OPERATION, message));
+            }
             other => return Err(SqlError::unsupported(format!("the privilege {other}"))),
         };
         if !all.contains(&privilege) {

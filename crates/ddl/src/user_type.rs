@@ -438,6 +438,15 @@ fn drop_types(
             Err(error) => return Err(error),
         }
     }
+    drop_found(cx, wanted, cascade)
+}
+
+/// Drops types. Errors: 2BP01.
+pub(super) fn drop_found(
+    cx: &mut DdlContext<'_>,
+    wanted: Vec<UserType>,
+    cascade: bool,
+) -> Result<()> {
     if cascade {
         wanted.iter().try_for_each(|own| drop_columns(cx, own))?;
     }

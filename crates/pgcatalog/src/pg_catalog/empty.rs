@@ -91,10 +91,6 @@ pub(crate) const TABLES: &[Def] = &[
     Def::empty("pg_db_role_setting", &[
         ("setdatabase", Oid), ("setrole", Oid), ("setconfig", Texts),
     ]),
-    Def::empty("pg_default_acl", &[
-        ("oid", Oid), ("defaclrole", Oid), ("defaclnamespace", Oid),
-        ("defaclobjtype", Char), ("defaclacl", Acl),
-    ]),
     Def::empty("pg_seclabel", &[
         ("objoid", Oid), ("classoid", Oid), ("objsubid", Int4), ("provider", Text),
         ("label", Text),

@@ -3,7 +3,7 @@
 use crate::objects;
 use crate::view::{Acl, Char, Moment, Name, Oid, Oids, Text, Texts, row, system_tables};
 use crate::{Context, describe};
-use halcyon_catalog::Role;
+use halcyon_catalog::{DefaultsOn, Role};
 
 system_tables! {
     pg_namespace: NamespaceRow from namespace {
@@ -11,6 +11,14 @@ system_tables! {
         nspname: Name,
         nspowner: Oid,
         nspacl: Option<Acl>,
+    }
+
+    pg_default_acl: DefaultAclRow from default_acl {
+        oid: Oid,
+        defaclrole: Oid,
+        defaclnamespace: Oid,
+        defaclobjtype: Char,
+        defaclacl: Acl,
     }
 
     pg_roles: RolesRow from roles {
@@ -126,6 +134,32 @@ fn namespace(context: &Context, rows: &mut Vec<NamespaceRow>) {
             nspowner: owner,
             nspacl: acl,
         });
+    }
+}
+
+fn default_acl(context: &Context, rows: &mut Vec<DefaultAclRow>) {
+    for role in context.catalog.roles.values() {
+        for known in &role.defaults {
+            let (letter, all) = match known.on {
+                DefaultsOn::Tables => ("r", "arwdDxt"),
+                DefaultsOn::Sequences => ("S", "rwU"),
+                DefaultsOn::Schemas => ("n", "UC"),
+            };
+            let schema = known.schema.as_deref();
+            let schema = schema.and_then(|name| context.catalog.schemas.get(name));
+            let mut acl = describe::acl(&role.name, &known.grants, all).unwrap_or_default();
+            if schema.is_some() {
+                // Such rights are added to those that hold everywhere, of which the owner's are.
+                acl.remove(0);
+            }
+            row!(rows; DefaultAclRow {
+                oid: known.oid,
+                defaclrole: objects::role_oid(&context.catalog, &role.name),
+                defaclnamespace: schema.map_or(0, |schema| objects::schema_oid(schema)),
+                defaclobjtype: letter,
+                defaclacl: acl,
+            });
+        }
     }
 }
 

@@ -300,6 +300,7 @@ fn role(oid: u32, name: &str, login: bool, member_of: &[&str]) -> (String, Arc<R
         verifier: None,
         member_of: member_of.iter().map(|name| (*name).to_owned()).collect(),
         comment: None,
+        defaults: Vec::new(),
     };
     (name.to_owned(), Arc::new(role))
 }

@@ -14,6 +14,7 @@ use super::comment::CommentOn;
 use super::identity::AlterIdentities;
 use super::materialized::CreateMaterializedView;
 use super::moves::{MoveTo, maybe, move_to, move_with_columns};
+use super::owned::OwnedStatement;
 use super::reader::Reader;
 use super::sequence_options::{SequenceOptions, sequence_option};
 use super::types::TypeStatement;
@@ -86,6 +87,8 @@ pub enum DdlStatement {
     Type(Box<TypeStatement>),
     /// About a collation.
     Collation(Box<CollationStatement>),
+    /// About all objects of roles.
+    Owned(Box<OwnedStatement>),
     /// About workload classes or mappings.
     Workload(Box<WorkloadStatement>),
     /// RENAME TO, OWNER TO, SET SCHEMA of any kind of relation.
@@ -162,6 +165,7 @@ impl DdlStatement {
             DdlStatement::Comment(_) => "COMMENT",
             DdlStatement::Type(statement) => statement.tag(),
             DdlStatement::Collation(statement) => statement.tag(),
+            DdlStatement::Owned(statement) => statement.tag(),
             DdlStatement::Workload(statement) => statement.tag(),
             DdlStatement::Move { kind, .. } => match kind {
                 RelationKind::Table => "ALTER TABLE",
@@ -451,6 +455,7 @@ impl fmt::Display for DdlStatement {
             DdlStatement::Comment(comment) => comment.fmt(f),
             DdlStatement::Type(statement) => statement.fmt(f),
             DdlStatement::Collation(statement) => statement.fmt(f),
+            DdlStatement::Owned(statement) => statement.fmt(f),
             DdlStatement::Workload(statement) => statement.fmt(f),
             DdlStatement::Move { name, if_exists, to, .. } => {
                 write!(f, "{} {}{name} {to}", self.tag(), maybe(*if_exists, "IF EXISTS "))
@@ -481,6 +486,12 @@ impl fmt::Display for CreateRole {
 impl From<TypeStatement> for DdlStatement {
     fn from(statement: TypeStatement) -> Self {
         DdlStatement::Type(Box::new(statement))
+    }
+}
+
+impl From<OwnedStatement> for DdlStatement {
+    fn from(statement: OwnedStatement) -> Self {
+        DdlStatement::Owned(Box::new(statement))
     }
 }
 

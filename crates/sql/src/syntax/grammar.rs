@@ -14,9 +14,9 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use super::reader::{Reader, is_at_end, is_word};
 use super::{
     AlterIdentities, CollationStatement, CommentOn, CopyOrders, CursorStatement, DdlStatement,
-    DoBlock, SessionStatement, Statement, TypeStatement, Upkeep, ViewStatement, WorkloadStatement,
-    collation, comment, copy, cursor, ddl, do_block, identity, materialized, session, types,
-    upkeep, view, workload,
+    DoBlock, OwnedStatement, SessionStatement, Statement, TypeStatement, Upkeep, ViewStatement,
+    WorkloadStatement, collation, comment, copy, cursor, ddl, do_block, identity, materialized,
+    owned, session, types, upkeep, view, workload,
 };
 use crate::error::Result;
 
@@ -103,6 +103,12 @@ pub(crate) const PRODUCTIONS: &[Production] = &[
     Production { begins: "GRANT <names> TO", read: |r| ddl::grant_role(r).map(Into::into) },
     Production { begins: "REVOKE <names> FROM", read: |r| ddl::revoke_role(r).map(Into::into) },
     Production { begins: "COMMENT", read: |r| comment::comment(r).map(of_comment) },
+    Production {
+        begins: "ALTER DEFAULT PRIVILEGES",
+        read: |r| owned::default_privileges(r).map(of_owned),
+    },
+    Production { begins: "REASSIGN OWNED", read: |r| owned::reassign(r).map(of_owned) },
+    Production { begins: "DROP OWNED", read: |r| owned::drop(r).map(of_owned) },
     Production { begins: "CREATE TYPE", read: |r| types::create_type(r).map(of_type) },
     Production { begins: "CREATE DOMAIN", read: |r| types::create_domain(r).map(of_type) },
     Production { begins: "ALTER TYPE", read: |r| types::alter_type(r).map(of_type) },
@@ -306,6 +312,10 @@ fn of_type(statement: TypeStatement) -> Statement {
 }
 
 fn of_collation(statement: CollationStatement) -> Statement {
+    DdlStatement::from(statement).into()
+}
+
+fn of_owned(statement: OwnedStatement) -> Statement {
     DdlStatement::from(statement).into()
 }
 
