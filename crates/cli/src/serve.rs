@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use halcyon::{Database, Workers};
@@ -55,6 +55,9 @@ pub struct Options {
     /// Connections at once
     #[arg(long, value_name = "N", default_value_t = 2_000)]
     pub connections: usize,
+    /// Microseconds that a thread looks for the next message of a client that answers at once before it sleeps; 0: never
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = 150, value_parser = clap::value_parser!(u64).range(..=10_000))]
+    pub busy_poll: u64,
 }
 
 /// Numbers of processors.
@@ -181,6 +184,7 @@ fn config(options: &Options) -> Result<ServerConfig, String> {
         tls: options.tls(),
         password,
         connections_max: options.connections,
+        busy_poll: Duration::from_micros(options.busy_poll),
         ..ServerConfig::default()
     })
 }

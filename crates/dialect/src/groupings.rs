@@ -1,6 +1,56 @@
-//! Expressions that GROUP BY names twice, of which DataFusion keeps one and counts two.
+//! What GROUP BY may say: so many sets of keys, and each expression once, of which DataFusion keeps one and counts two.
+//!
+//! Invariant, checked by `grouping_sets_are_counted_before_they_are_made`: no plan has more than [`SETS_MAX`] sets in one GROUP BY.
 
 use datafusion::sql::sqlparser::ast::{Expr, GroupByExpr, Select, SelectItem, Value};
+use halcyon_sql::error::{Result, SqlError, SqlState};
+
+/// Sets of keys of one GROUP BY, as in PostgreSQL.
+const SETS_MAX: u64 = 4_096;
+
+/// Elements of one CUBE, as in PostgreSQL.
+const CUBE_MAX: usize = 12;
+
+/// Errors: 54011 for a CUBE that is too large, 54001 for too many sets of keys: they multiply, and planning makes all
+/// of them in one step.
+pub(crate) fn check(select: &Select) -> Result<()> {
+    let GroupByExpr::Expressions(exprs, _) = &select.group_by else { return Ok(()) };
+    let mut all: u64 = 1;
+    for expr in exprs {
+        all = all.saturating_mul(sets(expr)?);
+    }
+    match all > SETS_MAX {
+        false => Ok(()),
+        true => {
+            let message = format!("too many grouping sets present (maximum {SETS_MAX})");
+            Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, message))
+        }
+    }
+}
+
+/// How many sets an element of GROUP BY stands for.
+fn sets(expr: &Expr) -> Result<u64> {
+    match expr {
+        Expr::Cube(elements) if elements.len() > CUBE_MAX => Err(SqlError::new(
+            SqlState::TOO_MANY_COLUMNS,
+            format!("CUBE is limited to {CUBE_MAX} elements"),
+        )),
+        Expr::Cube(elements) => Ok(1 << elements.len()),
+        Expr::Rollup(elements) => Ok(elements.len() as u64 + 1),
+        Expr::GroupingSets(listed) => {
+            let mut all: u64 = 0;
+            for set in listed {
+                let own = match set.as_slice() {
+                    [expr] => sets(expr)?,
+                    _ => 1,
+                };
+                all = all.saturating_add(own);
+            }
+            Ok(all)
+        }
+        _ => Ok(1),
+    }
+}
 
 /// Drops what GROUP BY names again, in the same words or by the item's place in the list.
 pub(crate) fn name_each_once(select: &mut Select) {

@@ -119,6 +119,9 @@ impl VisitorMut for Rewrite {
         if let Err(error) = crate::whole_rows::count_rows(select) {
             return ControlFlow::Break(error);
         }
+        if let Err(error) = crate::groupings::check(select) {
+            return ControlFlow::Break(error);
+        }
         crate::wildcards::name_whole_tables(select);
         crate::groupings::name_each_once(select);
         crate::sorted_input::follow(select);

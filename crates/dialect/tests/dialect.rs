@@ -128,3 +128,22 @@ fn a_window_overrides_nothing() {
         assert_eq!(over(&text), Err(expected.to_owned()), "{text}");
     }
 }
+
+#[test]
+fn grouping_sets_are_counted_before_they_are_made() {
+    let state = |grouping: &str| {
+        let mut query =
+            parse_query(&format!("SELECT 1 FROM t GROUP BY {grouping}")).expect(grouping);
+        rewrite_query(&mut query).err().map(|error| error.state().to_string())
+    };
+    let names = |count: usize| (0..count).map(|at| format!("a{at}")).collect::<Vec<_>>().join(", ");
+    assert_eq!(state(&format!("CUBE({})", names(12))), None);
+    assert_eq!(state(&format!("CUBE({})", names(13))).as_deref(), Some("54011"));
+    assert_eq!(state(&format!("CUBE({})", names(60))).as_deref(), Some("54011"));
+    assert_eq!(state(&format!("ROLLUP({})", names(4_095))), None);
+    assert_eq!(state(&format!("ROLLUP({})", names(4_096))).as_deref(), Some("54001"));
+    assert_eq!(state(&vec!["CUBE(a, b)"; 6].join(", ")), None);
+    assert_eq!(state(&vec!["CUBE(a, b)"; 40].join(", ")).as_deref(), Some("54001"));
+    let nested = format!("GROUPING SETS (CUBE({0}), ROLLUP({0}), (a, b))", names(12));
+    assert_eq!(state(&nested).as_deref(), Some("54001"));
+}

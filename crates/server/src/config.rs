@@ -30,6 +30,8 @@ pub struct ServerConfig {
     pub shutdown_grace: Duration,
     /// Threads that serve the network; 0: one per core, at least two.
     pub threads: usize,
+    /// Busy polling: how long a thread looks for the next message of a client that answers at once before it sleeps; zero: never.
+    pub busy_poll: Duration,
 }
 
 impl Default for ServerConfig {
@@ -45,6 +47,7 @@ impl Default for ServerConfig {
             login_timeout: Duration::from_secs(10),
             shutdown_grace: Duration::from_secs(10),
             threads: 0,
+            busy_poll: Duration::from_micros(150),
         }
     }
 }

@@ -22,7 +22,9 @@ mod simple;
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::io;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use halcyon::{
@@ -33,6 +35,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
 use tokio::task::block_in_place;
 
+use crate::attention::{Attention, Look};
 use crate::farewell::{fatal, violation};
 use crate::rows::{FLUSH_BYTES, Paused, RowStream};
 use crate::shared::{Shared, WokenAtEnd};
@@ -75,6 +78,7 @@ pub(crate) struct Connection<S> {
     text_format: TextFormat,
     /// Notified when a notification has come, or when the session or the server is asked to end.
     woken: Arc<Notify>,
+    attention: Attention,
     _woken_at_end: WokenAtEnd,
     _place: SessionPlace,
 }
@@ -157,7 +161,7 @@ fn lasting<T>(work: impl FnOnce() -> T) -> T {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
-    pub(crate) fn new(shared: Arc<Shared>, client: Client<S>) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, client: Client<S>, attention: Attention) -> Self {
         let text_format = client.session.text_format();
         let woken = Arc::new(Notify::new());
         let waker = Arc::clone(&woken);
@@ -175,6 +179,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             implicit: false,
             text_format,
             woken,
+            attention,
             _woken_at_end: woken_at_end,
             _place: client.place,
         }
@@ -246,7 +251,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// The next message. During the wait, the server's end and the session's timeouts are observed.
+    /// The next message.
     async fn receive(&mut self) -> Result<Message, End> {
         let large = self.shared.config.message_bytes_max;
         if self.session.is_ending() {
@@ -255,6 +260,35 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if let Some(message) = self.input.take(large)? {
             return Ok(message);
         }
+        let look = self.attention.waits();
+        let mut in_vain = false;
+        if let Some(look) = look {
+            if let Some(message) = self.look_for_message(look, large).await? {
+                self.attention.works(true, false);
+                return Ok(message);
+            }
+            in_vain = true;
+        }
+        let message = self.wait_for_message(large).await?;
+        self.attention.works(false, in_vain);
+        Ok(message)
+    }
+
+    /// The next message, if it comes while the thread looks for it.
+    async fn look_for_message(&mut self, look: Look, large: u32) -> Result<Option<Message>, End> {
+        while look.goes_on() {
+            let next = pin!(self.input.next(&mut self.stream, large));
+            if let Poll::Ready(message) = poll_immediate(next).await {
+                return message?.ok_or(End::Quiet).map(Some);
+            }
+            // Other tasks of the lane come first; if there are none, the kernel is asked for events.
+            tokio::task::yield_now().await;
+        }
+        Ok(None)
+    }
+
+    /// The next message. During the wait, the server's end and the session's timeouts are observed.
+    async fn wait_for_message(&mut self, large: u32) -> Result<Message, End> {
         let (idle_max, timed_out) = self.idle_limit();
         let idle = sleep(idle_max);
         tokio::pin!(idle);
@@ -412,6 +446,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
         }
     }
+}
+
+/// What a future has ready, looked at once.
+async fn poll_immediate<F: Future + Unpin>(mut future: F) -> Poll<F::Output> {
+    poll_fn(|context| Poll::Ready(Pin::new(&mut future).poll(context))).await
 }
 
 /// 57P01: the server stops, or another session has asked this one to end.

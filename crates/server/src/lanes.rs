@@ -10,6 +10,7 @@
 
 use std::io;
 use std::net::TcpStream;
+use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -18,10 +19,13 @@ use halcyon::STATEMENT_STACK_BYTES;
 use halcyon_base::memory::{self, Waking};
 use tokio::runtime::{Builder, Handle, Runtime};
 
+use crate::attention::{Attention, Doings};
+
 /// Threads that serve the network, each with its own connections.
 pub(crate) struct Lanes {
     runtimes: Vec<Runtime>,
     roads: Arc<[Road]>,
+    doings: Arc<Doings>,
     /// Wakes lanes that sleep when memory is to be given back.
     _waking: Arc<Waking>,
 }
@@ -35,22 +39,37 @@ struct Road {
 
 /// The lanes as seen by who brings them connections.
 #[derive(Clone)]
-pub(crate) struct Roads(Arc<[Road]>);
+pub(crate) struct Roads {
+    roads: Arc<[Road]>,
+    doings: Arc<Doings>,
+}
 
 /// A connection's place in a lane.
-pub(crate) struct LanePlace(Arc<AtomicUsize>);
+pub(crate) struct LanePlace {
+    sockets: Arc<AtomicUsize>,
+    doings: Arc<Doings>,
+    lane: usize,
+}
+
+impl LanePlace {
+    /// How the connection waits for its client.
+    pub fn attention(&self) -> Attention {
+        Attention::new(&self.doings, self.lane)
+    }
+}
 
 impl Drop for LanePlace {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.sockets.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl Lanes {
-    /// Starts `count` lanes, at least one; each may have `relieved_max` threads besides its own.
+    /// Starts `count` lanes, at least one; each may have `relieved_max` threads besides its own. `looks`: how long a
+    /// thread looks for a client's message before it sleeps.
     ///
     /// Errors: the system gives no threads or no event queues.
-    pub fn start(count: usize, relieved_max: usize) -> io::Result<Self> {
+    pub fn start(count: usize, relieved_max: usize, looks: Duration) -> io::Result<Self> {
         let lane = |number: usize| {
             Builder::new_multi_thread()
                 .worker_threads(1)
@@ -72,7 +91,9 @@ impl Lanes {
             handles.iter().for_each(|lane| drop(lane.spawn(async { memory::at_rest() })));
         });
         memory::wake_for_collections(&waking);
-        Ok(Lanes { runtimes, roads, _waking: waking })
+        let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+        let doings = Doings::new(roads.len(), processors, looks);
+        Ok(Lanes { runtimes, roads, doings, _waking: waking })
     }
 
     /// The lane that accepts connections for all.
@@ -82,7 +103,7 @@ impl Lanes {
 
     /// The lanes for who brings them connections.
     pub fn roads(&self) -> Roads {
-        Roads(Arc::clone(&self.roads))
+        Roads { roads: Arc::clone(&self.roads), doings: Arc::clone(&self.doings) }
     }
 
     /// Ends all lanes; what still runs is given until `limit` from now.
@@ -100,10 +121,12 @@ impl Roads {
     where
         T: Future<Output = ()> + Send + 'static,
     {
-        let fewest = |road: &&Road| road.sockets.load(Ordering::Relaxed);
-        let road = self.0.iter().min_by_key(fewest).expect("there is a lane");
+        let fewest = |(_, road): &(usize, &Road)| road.sockets.load(Ordering::Relaxed);
+        let roads = self.roads.iter().enumerate();
+        let (lane, road) = roads.min_by_key(fewest).expect("there is a lane");
         road.sockets.fetch_add(1, Ordering::Relaxed);
-        let place = LanePlace(Arc::clone(&road.sockets));
+        let (sockets, doings) = (Arc::clone(&road.sockets), Arc::clone(&self.doings));
+        let place = LanePlace { sockets, doings, lane };
         road.handle.spawn(serve(stream, place));
     }
 }
@@ -123,7 +146,7 @@ mod tests {
     fn sockets_go_where_fewest_are() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
-        let lanes = Lanes::start(3, 4).expect("threads");
+        let lanes = Lanes::start(3, 4, Duration::ZERO).expect("threads");
         let (told, places) = mpsc::channel();
         let roads = lanes.roads();
         for _ in 0..7 {

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod antechamber;
+mod attention;
 mod cancel;
 mod config;
 mod connection;

@@ -44,7 +44,8 @@ pub fn serve(db: Database, config: ServerConfig) -> Result<Server, StartError> {
     let cores = || std::thread::available_parallelism().map_or(2, usize::from).max(2);
     let threads = if config.threads == 0 { cores() } else { config.threads };
     let relieved_max = config.connections_max + SURPLUS_THREADS;
-    let lanes = Lanes::start(threads, relieved_max).map_err(StartError::Threads)?;
+    let lanes =
+        Lanes::start(threads, relieved_max, config.busy_poll).map_err(StartError::Threads)?;
     let listen = config.listen;
     let refused = |error| StartError::Listen { listen, error };
     let listener = lanes.first().block_on(TcpListener::bind(listen)).map_err(refused)?;
@@ -149,7 +150,7 @@ async fn accept(shared: Arc<Shared>, listener: TcpListener, lanes: Roads) {
     }
 }
 
-async fn handle(counted: Counted, _place: LanePlace, stream: StdStream, peer: SocketAddr) {
+async fn handle(counted: Counted, place: LanePlace, stream: StdStream, peer: SocketAddr) {
     let shared = &counted.0;
     let stream = match TcpStream::from_std(stream) {
         Ok(stream) => stream,
@@ -185,7 +186,7 @@ async fn handle(counted: Counted, _place: LanePlace, stream: StdStream, peer: So
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }));
-    Connection::new(shared.clone(), client).run().await;
+    Connection::new(shared.clone(), client, place.attention()).run().await;
 }
 
 /// A task that ends together with this owner.
