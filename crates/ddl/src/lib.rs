@@ -23,6 +23,7 @@ mod collation_uses;
 mod columns;
 mod comment;
 mod constraint;
+mod default_rights;
 pub mod export;
 mod extension;
 mod identity;
@@ -137,7 +138,7 @@ impl Ddl {
     pub fn run(&self, cx: &mut DdlContext<'_>) -> Result<Done> {
         let before = cx.catalog.clone();
         let done = self.carry_out(cx)?;
-        owned::give(&before, cx.catalog);
+        default_rights::give(&before, cx.catalog);
         Ok(done)
     }
 

@@ -39,7 +39,7 @@ pub(super) fn rename_schema(cx: &mut DdlContext<'_>, from: &str, to: &str) -> Re
     }
     let views = super::view::users_of_schema(cx.catalog, from);
     super::view::refuse_if_used(&views, "schema", from)?;
-    super::owned::schema_is_gone(cx.catalog, from, Some(to));
+    super::default_rights::schema_is_gone(cx.catalog, from, Some(to));
     let mut schema = cx.catalog.schemas.remove(from).expect("the caller has found it");
     let own = Arc::make_mut(&mut schema);
     own.name = to.to_owned();

@@ -365,7 +365,7 @@ pub(super) fn drop_schemas(
             super::collation_uses::refuse_used(cx.catalog, &own.collation)?;
         }
         cx.catalog.schemas.remove(&name);
-        super::owned::schema_is_gone(cx.catalog, &name, None);
+        super::default_rights::schema_is_gone(cx.catalog, &name, None);
     }
     Ok(())
 }

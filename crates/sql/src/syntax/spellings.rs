@@ -13,7 +13,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Whi
 use super::identity_order;
 use super::limits;
 use super::table_forms;
-use super::words::is_word;
+use super::words::{is_word, replaced};
 use crate::identifier::last;
 
 /// The tokens of a statement in spellings that the SQL parser knows.
@@ -288,32 +288,6 @@ pub(super) fn known_to_the_parser(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSp
         put(insert, "OVERWRITE");
     }
     tokens
-}
-
-/// The tokens with others from one place to another, in one pass: a text may have tens of thousands of such places.
-///
-/// Shape: `pieces` holds (first, last, tokens), sorted by the first; of two that overlap the first is taken.
-pub(super) fn replaced(
-    tokens: Vec<TokenWithSpan>,
-    pieces: impl Iterator<Item = (usize, usize, Vec<Token>)>,
-) -> Vec<TokenWithSpan> {
-    let mut pieces = pieces.peekable();
-    if pieces.peek().is_none() {
-        return tokens;
-    }
-    let mut all = Vec::with_capacity(tokens.len());
-    let mut next = 0;
-    for (first, last, made) in pieces.filter(|(first, last, _)| first <= last) {
-        if first < next {
-            continue;
-        }
-        let span = tokens[first].span;
-        all.extend_from_slice(&tokens[next..first]);
-        all.extend(made.into_iter().map(|token| TokenWithSpan::new(token, span)));
-        next = last + 1;
-    }
-    all.extend_from_slice(&tokens[next..]);
-    all
 }
 
 /// Whether the word at `words[at]` stands in brackets behind WITH, where options are.

@@ -13,8 +13,7 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
-use super::spellings::replaced;
-use super::words::is_word;
+use super::words::{is_word, replaced};
 
 /// Name of the column that stands for LIKE. Its default is a text: the table's name and the options.
 const LIKE: &str = "\u{1}like";
