@@ -142,8 +142,8 @@ fn grouping_sets_are_counted_before_they_are_made() {
     assert_eq!(state(&format!("CUBE({})", names(60))).as_deref(), Some("54011"));
     assert_eq!(state(&format!("ROLLUP({})", names(4_095))), None);
     assert_eq!(state(&format!("ROLLUP({})", names(4_096))).as_deref(), Some("54001"));
-    assert_eq!(state(&vec!["CUBE(a, b)"; 6].join(", ")), None);
-    assert_eq!(state(&vec!["CUBE(a, b)"; 40].join(", ")).as_deref(), Some("54001"));
+    assert_eq!(state(&["CUBE(a, b)"; 6].join(", ")), None);
+    assert_eq!(state(&["CUBE(a, b)"; 40].join(", ")).as_deref(), Some("54001"));
     let nested = format!("GROUPING SETS (CUBE({0}), ROLLUP({0}), (a, b))", names(12));
     assert_eq!(state(&nested).as_deref(), Some("54001"));
 }

@@ -1,7 +1,7 @@
 //! SQL as text and as values: syntax, types, rows, text of values, errors.
 //!
 //! A text becomes tokens, and these a [`syntax::Statement`] ([`parse`]): sqlparser's tree for what
-//! sqlparser can say, a tree of our own for the rest. [`dialect`] rewrites sqlparser's trees into what
+//! sqlparser can say, a tree of our own for the rest. Crate `halcyon-dialect` rewrites sqlparser's trees into what
 //! DataFusion's planner takes, [`diagnose`] makes SQL errors of the planner's.
 //!
 //! **Invariant**, checked by `cargo xtask check layers` and `claims`: nothing here knows what exists

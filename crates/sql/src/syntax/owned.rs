@@ -107,7 +107,8 @@ impl fmt::Display for OwnedStatement {
                 }
                 match change {
                     RightsChange::Grant(grant) => write!(f, " {grant}"),
-                    RightsChange::Revoke(revoke) => write!(f, " {revoke}"),
+                    // The SQL parser's ends with a blank where nothing follows.
+                    RightsChange::Revoke(revoke) => write!(f, " {}", revoke.to_string().trim_end()),
                 }
             }
             OwnedStatement::Reassign { from, to } => {

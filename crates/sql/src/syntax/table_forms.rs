@@ -305,7 +305,7 @@ impl Text<'_> {
         None
     }
 
-    /// WITH [NO] DATA at the end of a query.
+    /// WITH DATA or WITH NO DATA at the end of a query.
     fn without_data(&self, query: usize) -> Vec<(usize, usize, String)> {
         let ends =
             |token: Option<&Token>| matches!(token, None | Some(Token::SemiColon | Token::EOF));
