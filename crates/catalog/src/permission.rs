@@ -55,16 +55,12 @@ impl Catalog {
         for known in role.defaults.iter().filter(|known| known.on == on) {
             if known.schema.as_deref().is_none_or(|own| schema == Some(own)) {
                 for grant in &known.grants {
-                    found.retain(|other| {
-                        other.grantee != grant.grantee
-                            || other.privilege != grant.privilege
-                            || other.grantable && !grant.grantable
-                    });
-                    let is_there = |other: &Grant| {
+                    let is_same = |other: &&mut Grant| {
                         other.grantee == grant.grantee && other.privilege == grant.privilege
                     };
-                    if !found.iter().any(is_there) {
-                        found.push(grant.clone());
+                    match found.iter_mut().find(is_same) {
+                        Some(other) => other.grantable |= grant.grantable,
+                        None => found.push(grant.clone()),
                     }
                 }
             }

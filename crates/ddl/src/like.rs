@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
+use datafusion::sql::sqlparser::ast::Ident;
 use halcyon_base::ids::IndexId;
-use halcyon_catalog::{
-    Derived, Identity, Index, IndexColumn, IndexConstraint, Privilege, Sequence, Table,
-};
+use halcyon_catalog::{Derived, Identity, Index, IndexColumn, Privilege, Sequence, Table};
 use halcyon_sql::error::Result;
 use halcyon_sql::parse::parse_expr;
 use halcyon_sql::syntax::Like;
@@ -76,7 +75,7 @@ pub(super) fn rest(cx: &DdlContext<'_>, table: &mut Table, copied: &Copied) -> R
     if like.includes("constraints") {
         for check in &source.checks {
             let mut check = check.clone();
-            constraint_name(table, Some(&quoted(&check.name)), "")?;
+            constraint_name(table, Some(&Ident::with_quote('"', &check.name)), "")?;
             if !comments {
                 check.comment = None;
             }
@@ -94,10 +93,6 @@ pub(super) fn rest(cx: &DdlContext<'_>, table: &mut Table, copied: &Copied) -> R
         }
     }
     super::index::rebind(cx, table)
-}
-
-fn quoted(name: &str) -> datafusion::sql::sqlparser::ast::Ident {
-    datafusion::sql::sqlparser::ast::Ident::with_quote('"', name)
 }
 
 /// Adds an index of another table under a name that is free.
@@ -120,7 +115,6 @@ fn index(
         add_key(cx.catalog, table, kind, None, &columns, judged)?;
         let made = table.indexes.last_mut().expect("it has just been added");
         made.included = index.included.iter().map(|column| column + first).collect();
-        debug_assert!(matches!(kind, IndexConstraint::PrimaryKey | IndexConstraint::Unique));
         return Ok(());
     }
     if index.unique {

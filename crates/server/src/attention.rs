@@ -2,12 +2,12 @@
 //!
 //! A client that answers at once finds the thread awake. To wake one that sleeps takes several times as long as the
 //! statement of such a client, on a virtual machine most of all. The thread *looks* only where that costs others
-//! nothing: no other connection has work under way, the lane's last two messages were this client's and came soon one after
-//! the other (many clients at once need the processors themselves), and at most half of the processors are used so. A client that lets the thread look in vain is left alone for twice as many
-//! messages each time.
+//! nothing: no other connection has work under way, the lane's last two messages were this client's and came soon
+//! one after the other (many clients at once need the processors themselves), and at most half of the processors
+//! are used so. A client that lets the thread look in vain is left alone for twice as many messages each time.
 //!
-//! Invariant, checked by `nobody_looks_while_others_work`,
-//! `clients_that_take_turns_are_not_looked_for` and `who_is_late_is_looked_for_more_and_more_rarely`: the above.
+//! Invariant, checked by `nobody_looks_while_others_work`, `clients_that_take_turns_are_not_looked_for`,
+//! `half_of_the_processors_are_left` and `who_is_late_is_looked_for_more_and_more_rarely`: the above.
 //! Threads: counts are of lanes, each written by the threads of its own lane and read by those that look.
 
 use std::sync::Arc;

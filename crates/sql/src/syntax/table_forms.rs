@@ -164,7 +164,7 @@ impl Text<'_> {
                 || sets("WITHOUT")
                     && count == 3
                     && (self.is(first + 2, "CLUSTER") || self.is(first + 2, "OIDS"))
-                || self.is(first, "RESET") && self.token(first + 1) == Some(&Token::LParen)
+                || self.is(first, "RESET") && self.is_list(first + 1, behind)
             {
                 "1".to_owned()
             } else {
@@ -174,6 +174,17 @@ impl Text<'_> {
         }));
         edits.sort_unstable_by_key(|(first, ..)| *first);
         edits
+    }
+
+    /// Whether the words from one to before another are names in brackets.
+    fn is_list(&self, open: usize, behind: usize) -> bool {
+        self.token(open) == Some(&Token::LParen)
+            && self.elements(open).is_some_and(|elements| {
+                let is_name =
+                    |(first, end): &(usize, usize)| self.behind_name(*first) == Some(*end);
+                elements.iter().all(is_name)
+                    && elements.last().is_some_and(|last| last.1 + 1 == behind)
+            })
     }
 
     /// The actions of ALTER TABLE, each as its first word and the one behind its last.
@@ -385,7 +396,16 @@ mod tests {
              ADD set INT"
         );
         assert_eq!(shown(text), shown(&same));
-        for wrong in ["CLUSTER ON", "SET LOGGED x", "RESET a", "SET WITHOUT x"] {
+        for wrong in [
+            "CLUSTER ON",
+            "SET LOGGED x",
+            "RESET a",
+            "RESET (",
+            "RESET ()",
+            "RESET (a) b",
+            "RESET (a = 1)",
+            "SET WITHOUT x",
+        ] {
             assert!(parse(&format!("ALTER TABLE t {wrong}")).is_err(), "{wrong}");
         }
     }
