@@ -24,6 +24,7 @@ mod set_names;
 mod sorted_input;
 mod standard_json;
 mod symmetric;
+pub mod target_lists;
 pub mod volatile_ctes;
 mod whole_rows;
 mod wildcards;

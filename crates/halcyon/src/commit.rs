@@ -71,7 +71,8 @@ impl Session {
     }
 
     /// Waits until everything that was changed or read is durable, unless this session has switched
-    /// that off.
+    /// that off. In a statement whose thread waits for nothing ([`Session::run_or_queue`]) the wait comes behind the
+    /// statement, unless others are to be notified of it.
     ///
     /// Errors: 53100, 58030; then it is not known whether the changes would survive a crash.
     pub(crate) fn make_durable(&self, lsn: Lsn) -> Result<()> {
@@ -87,6 +88,10 @@ impl Session {
         }
         if !self.in_force.synchronous {
             durable.log.soon();
+            return Ok(());
+        }
+        if self.may_owe && self.entry.signals.wish_count() == 0 {
+            self.owed.set(lsn.max(self.owed.get()));
             return Ok(());
         }
         self.entry.set_syncing(true);

@@ -6,6 +6,9 @@
 //! COPY. COPY TO STDOUT reads its roots when it begins, and holds no lock for its data.
 
 use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+use std::time::Duration;
 
 use halcyon_catalog::Catalog;
 use halcyon_plan::env::{Clock, Env};
@@ -14,7 +17,7 @@ use halcyon_sql::error::{Result, SqlError, SqlState};
 use crate::copying::{Copying, Home, Incoming, plan_of};
 use crate::deadline::Deadline;
 use crate::deferral::settle;
-use crate::following::Following;
+use crate::following::{Following, LOOK};
 use crate::outcome::Tag;
 use crate::session::Session;
 use crate::transaction::Work;
@@ -118,9 +121,9 @@ impl Session {
     /// Fetches data of a COPY TO STDOUT: calls `row` for each message, which is a row, the header
     /// or the trailer. Returns the tag behind the last one.
     ///
-    /// Blocks while the query computes. A subscription gives no row if nothing has changed for a
-    /// moment, and never ends. Errors: those of the query; a transaction block counts as failed
-    /// then.
+    /// Blocks while the query computes. A subscription gives no row if nothing has changed
+    /// ([`Session::wait_for_changes`], [`Session::poll_changes`]), and never ends. Errors: those of the query; a
+    /// transaction block counts as failed then.
     pub fn copy_out(&mut self, mut row: impl FnMut(&[u8])) -> Result<Option<Tag>> {
         let mut output = match self.copying.take() {
             Some(Copying::Out(output)) => output,
@@ -149,7 +152,38 @@ impl Session {
         }
     }
 
-    /// Gives the next lines of a subscription to `row`; none if nothing has changed for a moment.
+    /// Whether a subscription is open: its rows do not end.
+    pub fn is_following(&self) -> bool {
+        matches!(self.copying, Some(Copying::Following(_)))
+    }
+
+    /// Ready once the view of the open subscription has changed. The caller looks at least every [`Session::CHANGES_WAIT`]:
+    /// views over streams change when somebody looks, and clients want signs of life.
+    pub fn poll_changes(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        match &mut self.copying {
+            Some(Copying::Following(following)) => following.poll_changes(context),
+            _ => Poll::Ready(()),
+        }
+    }
+
+    /// The longest time between two looks at an open subscription.
+    pub const CHANGES_WAIT: Duration = LOOK;
+
+    /// Waits until the view of the open subscription has changed, at most [`Session::CHANGES_WAIT`].
+    pub fn wait_for_changes(&mut self) {
+        struct Unpark(Thread);
+        impl Wake for Unpark {
+            fn wake(self: Arc<Self>) {
+                self.0.unpark();
+            }
+        }
+        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        if self.poll_changes(&mut Context::from_waker(&waker)).is_pending() {
+            std::thread::park_timeout(LOOK);
+        }
+    }
+
+    /// Gives the next lines of a subscription to `row`; none if nothing has changed.
     fn follow_on(
         &mut self,
         mut following: Box<Following>,

@@ -1,6 +1,7 @@
 //! A subscription to a view: first the view's rows, then every change.
 
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use halcyon_base::ids::TableId;
@@ -101,13 +102,23 @@ impl Following {
         }
     }
 
+    /// Ready once [`Following::lines`] has a change to tell; else the next change wakes the task. A view over streams is
+    /// not changed before somebody looks, nor does a task wake for a sign of life: [`LOOK`] is for both.
+    pub fn poll_changes(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.first.is_some() {
+            return Poll::Ready(());
+        }
+        let maintained = self.view.materialized().expect("it is a view").maintained();
+        self.follower.poll_news(maintained.feed(), context)
+    }
+
     /// Gives the next lines for a client: the first rows, the changes of a transaction, or a sign
     /// of life after a long time without changes. A line is position, `+`, `-` or `=`, and the
     /// columns, as COPY writes text; `=` ends a group of lines that belong together. Gives no line
-    /// if nothing has happened.
+    /// if nothing has happened, and does not wait for changes.
     pub fn lines(&mut self, views: &StreamViews<'_>, mut line: impl FnMut(&[u8])) -> Result<()> {
         let mut text = String::new();
-        if let Some(changes) = self.next(views, LOOK)? {
+        if let Some(changes) = self.next(views, Duration::ZERO)? {
             for row in &changes.rows {
                 for (sign, values) in [('-', &row.old), ('+', &row.new)] {
                     if let Some(values) = values {

@@ -5,6 +5,7 @@
 //! statement), `commands`, `block`, `copy`, `driver`, `commit`.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -24,7 +25,7 @@ use halcyon_prepare::plan::Plan;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::rows::ResultColumn;
 use halcyon_sql::types::SqlType;
-use halcyon_txn::{CancelToken, WaitLimits};
+use halcyon_txn::{CancelToken, Lsn, WaitLimits};
 
 use crate::acquire::{Acquisition, LockSet, LockWait};
 use crate::activity::{SessionEntry, Tallies};
@@ -39,7 +40,7 @@ use crate::settings::{Facts, InForce, Settings, search_path};
 use crate::shared::Shared;
 use crate::signals::{Notification, Signals, Waker};
 use crate::statement::{Statement, is_taken_after_failure, split_statements};
-use crate::suspended::Suspended;
+use crate::suspended::{Suspended, Syncing};
 use crate::transaction::{Block, Work};
 use crate::upgrades::BlockLocks;
 use crate::workload::{Admitted, Connected, Waiting};
@@ -85,6 +86,11 @@ pub struct Session {
     pub(crate) lock_wait: LockWait,
     /// The statement that stands in a lock's queue and has given its thread back.
     pub(crate) suspended: Option<Box<Suspended>>,
+    /// The statement that waits for the disk and has given its thread back.
+    pub(crate) syncing: Option<Box<Syncing>>,
+    /// Whether the running statement's caller waits for the disk, up to `owed`.
+    pub(crate) may_owe: bool,
+    pub(crate) owed: Cell<Lsn>,
     /// Transactions that were victims of deadlocks, in a row.
     pub(crate) losses: u32,
     /// State of a random number generator.
@@ -177,6 +183,9 @@ impl Session {
             changes: Vec::new(),
             lock_wait: LockWait::default(),
             suspended: None,
+            syncing: None,
+            may_owe: false,
+            owed: Cell::default(),
             losses: 0,
             jitter: 0x9E37_79B9_7F4A_7C15 ^ u64::from(id),
             class,
@@ -545,6 +554,7 @@ impl Session {
     /// Rolls back the transaction block, if one is in progress.
     pub(crate) fn rollback_block(&mut self) {
         self.suspended = None;
+        self.leave_disk();
         self.at_gate = None;
         self.admitted = None;
         self.copying = None;

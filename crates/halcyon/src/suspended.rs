@@ -1,7 +1,11 @@
 //! The state of a statement that has given its thread back while it waits: see [`crate::suspension`].
 
+use halcyon_sql::rows::RowSet;
+use halcyon_txn::DurableWait;
+
 use crate::activity::Watch;
 use crate::deadline::Deadline;
+use crate::execute::Ran;
 use crate::transaction::Work;
 use crate::workload::InClass;
 
@@ -13,6 +17,14 @@ pub(crate) struct Run {
     pub watch: Watch,
     /// The statement's membership in its workload class; `None` if nobody asks.
     pub in_class: Option<InClass>,
+}
+
+/// A statement that has run, and ends when the log is durable.
+pub(crate) struct Syncing {
+    pub run: Run,
+    pub ran: Ran,
+    pub out: RowSet,
+    pub wait: DurableWait,
 }
 
 /// A statement that stands in the queue of a lock, or waits to be let in.

@@ -23,6 +23,7 @@ use datafusion::sql::sqlparser::ast::{
     VisitMut, VisitorMut, WildcardAdditionalOptions,
 };
 use halcyon_dialect::made::call;
+use halcyon_dialect::target_lists;
 use halcyon_dialect::{column_of_rows, shown_item_name};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::fold;
@@ -34,7 +35,7 @@ pub trait Tables {
 }
 
 /// Rewrites a query in place. Errors: 42703, 42702 for columns that do not occur exactly once on
-/// each side.
+/// each side; 54011 for stars that stand for too many columns.
 pub fn settle(query: &mut Query, tables: &dyn Tables) -> Result<()> {
     if !merges(query) && !names_rows(query) {
         return Ok(());
@@ -380,6 +381,7 @@ impl Settle<'_> {
                     Some(columns) => select.projection.extend(columns.into_iter().map(as_item)),
                     None => select.projection.push(item),
                 }
+                target_lists::check(select.projection.len())?;
             }
         }
         // The name of the result's column stays.
@@ -537,6 +539,7 @@ impl Settle<'_> {
                 }
                 _ => return Ok(None),
             }
+            target_lists::check(names.len())?;
         }
         Ok(Some(names))
     }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `SELECT DISTINCT lower(s) … ORDER BY lower(s)` | `… ORDER BY 1` |
 //! | `GROUP BY ROLLUP (1)`, `GROUP BY (a, b)`, `ROLLUP ((a, b), c)` | `ROLLUP` of the first item; `a, b`; the sets themselves |
+//! | `EXISTS (SELECT FROM t)` | `EXISTS (SELECT 1 FROM t)` |
 //! | `WHERE 'true'`, `ON 'true'`, `HAVING 'true'` | the constant as a condition |
 
 use std::ops::ControlFlow;
@@ -39,11 +40,33 @@ impl VisitorMut for Forms {
         ControlFlow::Continue(())
     }
 
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
+        if let Expr::Exists { subquery, .. } = expr {
+            give_list(&mut subquery.body);
+        }
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<SqlError> {
         match settle_select(select) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(error),
         }
+    }
+}
+
+/// Gives a SELECT without a list one that says nothing of its rows.
+fn give_list(body: &mut SetExpr) {
+    match body {
+        SetExpr::Select(select) if select.projection.is_empty() => {
+            select.projection.push(SelectItem::UnnamedExpr(number("1")));
+        }
+        SetExpr::Query(query) => give_list(&mut query.body),
+        SetExpr::SetOperation { left, right, .. } => {
+            give_list(left);
+            give_list(right);
+        }
+        _ => {}
     }
 }
 

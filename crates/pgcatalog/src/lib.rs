@@ -122,6 +122,10 @@ impl SystemNames for SessionCatalogs {
         objects::is_pg_table(table.schema, table.name).then_some(table.oid)
     }
 
+    fn may_read(&self, role: &str, schema: &str, name: &str) -> bool {
+        !objects::is_secret(schema, name) || self.0.catalog.is_superuser(role)
+    }
+
     fn function(&self, name: &str) -> Option<ScalarUDF> {
         function(name, &self.0)
     }
@@ -295,7 +299,10 @@ impl Context {
     /// Whether `role` may do something with a relation. Everybody may read system tables.
     fn may(&self, role: &str, object: &Object, privilege: Privilege, with_grant: bool) -> bool {
         self.permits(role, &self.owner_name(object), object.grants(), privilege, with_grant)
-            || (object.owner.is_none() && privilege == Privilege::Select && !with_grant)
+            || object.owner.is_none()
+                && privilege == Privilege::Select
+                && !with_grant
+                && !objects::is_secret(&object.schema, &object.name)
     }
 
     /// Whether the session's role may read the table, and so may know how much it holds.

@@ -141,6 +141,13 @@ pub(crate) fn is_pg_table(schema: &str, name: &str) -> bool {
     schema == "pg_catalog" && !is_pg_view(name)
 }
 
+/// Whether a system table is one that superusers alone may read, as in PostgreSQL: its rows have what others must not know.
+pub(crate) fn is_secret(schema: &str, name: &str) -> bool {
+    const SECRET: &[&str] =
+        &["pg_authid", "pg_shadow", "pg_statistic", "pg_statistic_ext_data", "pg_user_mapping"];
+    schema == "pg_catalog" && SECRET.contains(&name)
+}
+
 /// Names of `pg_catalog` that are views in PostgreSQL.
 fn is_pg_view(name: &str) -> bool {
     #[rustfmt::skip]

@@ -45,10 +45,11 @@ use crate::system_names::{SystemNames, SystemSchemas};
 use crate::user_types;
 use crate::values_lists;
 use halcyon_catalog::session_vars::SessionVars;
-use halcyon_catalog::{Catalog, Privilege, Relation, Table, UserType, View, temporary};
+use halcyon_catalog::{Catalog, Privilege, Relation, Table, UserType, View, denied, temporary};
 use halcyon_collated::{self as collated, Collations, Settled};
 use halcyon_collations::Collation;
 use halcyon_dialect::many_rows::repeats_rows;
+use halcyon_dialect::target_lists;
 use halcyon_functions::system_columns::{self, Origin, Version, queries};
 use halcyon_names::function_tables;
 use halcyon_names::merged_columns::{self, Tables};
@@ -529,6 +530,9 @@ impl Context<'_> {
             SqlToRel::new(self).sql_statement_to_plan_with_context(statement, &mut context);
         // A function that is not looked up any more because the statement is to end is none that does not exist.
         let planned = planned.or_else(|error| go_on().and(Err(error)))?;
+        if self.expose_row_ids.is_none() {
+            target_lists::check(planned.schema().fields().len()).map_err(external)?;
+        }
         told_casts::taken_out(with_columns_grouped(planned)?)
     }
 
@@ -690,14 +694,24 @@ impl Context<'_> {
                 format!("\"{}\" is an index", name.table()),
             )),
             Some((Relation::Type(_), _)) | None => {
-                self.system_table(name).ok_or_else(|| binder.no_relation(name))
+                self.system_table(name)?.ok_or_else(|| binder.no_relation(name))
             }
         }
     }
 
-    fn system_table(&self, name: &TableReference) -> Option<Arc<dyn TableSource>> {
-        let schema = name.schema().unwrap_or("pg_catalog");
-        self.of_system(|system| system.table(schema, name.table())).map(provider_as_source)
+    /// Errors: 42501 for a table that the role must not read.
+    fn system_table(&self, name: &TableReference) -> Result<Option<Arc<dyn TableSource>>> {
+        let (schema, table) = (name.schema().unwrap_or("pg_catalog"), name.table());
+        let role = self.acting.borrow();
+        let found = self.of_system(|system| {
+            let provider = system.table(schema, table)?;
+            Some(system.may_read(&role, schema, table).then_some(provider))
+        });
+        match found {
+            None => Ok(None),
+            Some(Some(provider)) => Ok(Some(provider_as_source(provider))),
+            Some(None) => Err(denied("table", table)),
+        }
     }
 
     fn system_function(&self, name: &str) -> Option<Arc<ScalarUDF>> {

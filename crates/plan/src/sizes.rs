@@ -7,7 +7,7 @@
 //! Words: the *relations* of a query are the tables, functions and subqueries in its FROM clauses, and
 //! those within the queries that its names stand for.
 //! Invariant, checked by `doubling_queries_are_refused`: no query is planned that has more than
-//! [`RELATIONS_MAX`] relations, or a list of more than [`TARGETS_MAX`] columns to select, and, by
+//! [`RELATIONS_MAX`] relations, or a list of more than [`target_lists::TARGETS_MAX`] columns to select, and, by
 //! `arrays_beside_each_other_are_limited`, none with more than [`ARRAYS_MAX`] arrays in an `unnest`.
 
 use std::collections::HashMap;
@@ -19,6 +19,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::sqlparser::ast::{
     ObjectName, ObjectNamePart, Query, Select, TableFactor, Visit, Visitor,
 };
+use halcyon_dialect::target_lists;
 use halcyon_functions::nested::check_type;
 use halcyon_sql::diagnose::external;
 use halcyon_sql::error::{Result, SqlError, SqlState};
@@ -30,16 +31,13 @@ pub const RELATIONS_MAX: u64 = 1_000;
 /// Arrays that one `unnest` in FROM may have: what planning takes grows faster than the cube of their number.
 const ARRAYS_MAX: usize = 64;
 
-/// Columns that one SELECT may list, as in PostgreSQL.
-pub const TARGETS_MAX: usize = 1_664;
-
 /// How many relations stand within a table that is no WITH query.
 pub(crate) type Within<'a> = dyn Fn(&ObjectName) -> Result<u64> + 'a;
 
 /// The number of relations of a query; `within` says how many stand within a table that is no WITH
 /// query: none but for views.
 ///
-/// Errors: those of `within`; 54001 if they are more than [`RELATIONS_MAX`] or an `unnest` has too many arrays, 54011 for more than [`TARGETS_MAX`] columns.
+/// Errors: those of `within`; 54001 if they are more than [`RELATIONS_MAX`] or an `unnest` has too many arrays, 54011 for more than [`target_lists::TARGETS_MAX`] columns.
 pub(crate) fn relations(query: &Query, within: &Within<'_>) -> Result<u64> {
     let mut count = Count { within, open: vec![Open::default()] };
     match Visit::visit(query, &mut count) {
@@ -109,9 +107,9 @@ impl Visitor for Count<'_> {
     }
 
     fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<SqlError> {
-        match select.projection.len() > TARGETS_MAX {
-            true => ControlFlow::Break(too_many_targets()),
-            false => ControlFlow::Continue(()),
+        match target_lists::check(select.projection.len()) {
+            Err(error) => ControlFlow::Break(error),
+            Ok(()) => ControlFlow::Continue(()),
         }
     }
 
@@ -204,14 +202,9 @@ fn too_large() -> SqlError {
         .detail(format!("Its subqueries make a plan of more than {NODES_MAX} steps."))
 }
 
-/// 54011: more columns than a list may have.
-pub(crate) fn too_many_targets() -> SqlError {
-    let message = format!("target lists can have at most {TARGETS_MAX} entries");
-    SqlError::new(SqlState::TOO_MANY_COLUMNS, message)
-}
-
 #[cfg(test)]
 mod tests {
+    use halcyon_dialect::target_lists::TARGETS_MAX;
     use halcyon_sql::parse::parse_query;
 
     use super::*;

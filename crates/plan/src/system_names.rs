@@ -35,6 +35,9 @@ pub trait SystemNames {
     /// The object id of the table `name` of a system schema; `None` also for what is a view in PostgreSQL.
     fn table_id(&self, schema: &str, name: &str) -> Option<u32>;
 
+    /// Whether a role may read the table `name` of a system schema.
+    fn may_read(&self, role: &str, schema: &str, name: &str) -> bool;
+
     /// The function `name`.
     fn function(&self, name: &str) -> Option<ScalarUDF>;
 }
@@ -63,6 +66,10 @@ impl SystemNames for NoSystemSchemas {
 
     fn table_id(&self, _: &str, _: &str) -> Option<u32> {
         None
+    }
+
+    fn may_read(&self, _: &str, _: &str, _: &str) -> bool {
+        true
     }
 
     fn function(&self, _: &str) -> Option<ScalarUDF> {

@@ -14,7 +14,7 @@ use halcyon_ddl::views;
 use halcyon_ddl::{self as ddl, Ddl};
 use halcyon_dialect::locking::Patience;
 use halcyon_exec::dml::compound::{self, Last};
-use halcyon_exec::dml::{self, Write, merge};
+use halcyon_exec::dml::{self, Write, merge, returned};
 use halcyon_exec::executor::Executor;
 use halcyon_exec::point::short::ShortQuery;
 use halcyon_plan::bind::{Binder, BoundQuery, result_columns};
@@ -189,6 +189,9 @@ impl StatementBinder<'_> {
         text: &str,
         param_types: &[Option<SqlType>],
     ) -> Result<Prepared> {
+        if let Some(query) = returned::in_parts(write, with)? {
+            return self.in_parts(&query, write, text, param_types);
+        }
         let bind = || dml::bind(self.0, write, with, text, param_types);
         let write = match dml::is_into_plain_table(self.0, write) {
             true => bind(),
@@ -205,7 +208,28 @@ impl StatementBinder<'_> {
         text: &str,
         param_types: &[Option<SqlType>],
     ) -> Result<Prepared> {
+        if let Last::Write(write) = last
+            && let Some(query) = returned::in_parts(write, Some(with))?
+        {
+            return self.in_parts(&query, write, text, param_types);
+        }
         Ok(self.bound(compound::bind(self.0, with, last, text, param_types)?, text))
+    }
+
+    /// A write as a query of the rows that it returns.
+    fn in_parts(
+        &self,
+        query: &ast::Query,
+        write: Write<'_>,
+        text: &str,
+        param_types: &[Option<SqlType>],
+    ) -> Result<Prepared> {
+        let with = query.with.as_ref().expect("its first part is the write");
+        let last = Last::Query(query);
+        let mut bound =
+            with_stack_for(text.len(), || compound::bind(self.0, with, last, text, param_types))?;
+        bound.tag = write.tag();
+        Ok(self.bound(bound, text))
     }
 
     fn merge(

@@ -101,9 +101,7 @@ impl Attention {
 
     /// The connection begins to wait for a message. The answer: it may look for it until then.
     pub fn waits(&mut self) -> Option<Look> {
-        if std::mem::take(&mut self.at_work) {
-            self.doings.lanes[self.lane].at_work.fetch_sub(1, Ordering::Relaxed);
-        }
+        self.rests();
         if self.doings.looking_max == 0 {
             return None;
         }
@@ -125,6 +123,13 @@ impl Attention {
             lane: self.lane,
             end: now + self.doings.longest,
         })
+    }
+
+    /// The connection waits for something else than a message, until [`Attention::works`].
+    pub fn rests(&mut self) {
+        if std::mem::take(&mut self.at_work) {
+            self.doings.lanes[self.lane].at_work.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
     /// A message has come. `looked`: while it was looked for; `in_vain`: after that.
@@ -196,6 +201,9 @@ mod tests {
         assert!(look.goes_on());
         b.works(false, false);
         assert!(!look.goes_on());
+        b.rests();
+        assert!(look.goes_on(), "b waits for changes");
+        b.works(false, false);
         drop((look, b));
         assert_eq!((doings.at_work(), doings.looking()), (false, 0));
     }

@@ -398,7 +398,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         })
     }
 
-    /// Runs a statement. While it waits for a lock, the thread serves others.
+    /// Runs a statement. While it waits for a lock, or another thread is at the disk, the thread serves others.
     async fn run_statement(
         &mut self,
         statement: &Mutex<Statement>,
@@ -409,6 +409,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             match running(run)? {
                 Progress::Done(outcome) => return Ok(outcome),
                 Progress::Queued => self.lock_comes().await,
+                Progress::Syncing => self.disk_comes().await,
+            }
+        }
+    }
+
+    /// Waits until another thread has written what the statement wants on the disk, or it is this one's turn.
+    async fn disk_comes(&mut self) {
+        let session = &mut self.session;
+        // How long it may take is known once the wait has been asked.
+        let first = poll_immediate(poll_fn(|context| session.poll_disk(context))).await;
+        if first.is_pending() {
+            let late = sleep(session.disk_time_left());
+            tokio::select! {
+                () = poll_fn(|context| session.poll_disk(context)) => {}
+                () = late => {}
             }
         }
     }

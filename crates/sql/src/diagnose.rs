@@ -253,7 +253,6 @@ const RULES: &[(&str, SqlState)] = &[
     ("invalid function", SqlState::UNDEFINED_FUNCTION),
     ("function", SqlState::UNDEFINED_FUNCTION),
     ("call to", SqlState::UNDEFINED_FUNCTION),
-    ("scalar subquery returned more than one row", SqlState::CARDINALITY_VIOLATION),
     ("more than one row", SqlState::CARDINALITY_VIOLATION),
     ("too many columns", SqlState::SYNTAX_ERROR),
     ("columns but only", SqlState::INVALID_COLUMN_REFERENCE),
@@ -292,6 +291,10 @@ fn from_text(message: &str, otherwise: SqlState) -> SqlError {
     if lower.contains("grouping_sets exceeds the maximum limit") {
         let message = "too many grouping sets present (maximum 4096)";
         return SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, message);
+    }
+    if lower.contains("scalar subquery returned more than one row") {
+        let message = "more than one row returned by a subquery used as an expression";
+        return SqlError::new(SqlState::CARDINALITY_VIOLATION, message);
     }
     let state = RULES.iter().find(|(words, _)| lower.contains(words)).map(|(_, state)| *state);
     match state {

@@ -5,13 +5,18 @@
 //! each from its own position. A follower therefore costs the writers nothing, and a hundred
 //! followers cost them no more than one. A follower that remains slower than the view changes is
 //! told that the next batch is no longer kept, and may subscribe anew.
+//!
+//! A follower waits as a thread ([`Follower::next`]) or without one ([`Follower::poll_news`]). Invariant, checked by
+//! `a_follower_without_a_thread_misses_no_change`: who has seen no news has left a waker under the lock under which the
+//! next batch is added, so that batch wakes the follower.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use halcyon_store::Value;
 
@@ -43,6 +48,7 @@ pub struct ViewFeed {
     followed: AtomicBool,
     kept: Mutex<KeptBatches>,
     grown: Condvar,
+    followers: AtomicU64,
 }
 
 #[derive(Default)]
@@ -53,6 +59,8 @@ struct KeptBatches {
     last: u64,
     /// Whether the view is gone, so that no further changes come.
     closed: bool,
+    /// Followers that wait without a thread, by number. One that has gone stays until the next change.
+    wakers: Vec<(u64, Waker)>,
 }
 
 /// The error of a follower whose next batch is no longer kept.
@@ -92,14 +100,22 @@ impl ViewFeed {
             let oldest = kept.batches.pop_front().expect("more than one");
             kept.rows -= oldest.rows.len();
         }
+        self.tell(kept);
+    }
+
+    /// Wakes all who wait for news.
+    fn tell(&self, mut kept: MutexGuard<'_, KeptBatches>) {
+        let wakers = std::mem::take(&mut kept.wakers);
         drop(kept);
         self.grown.notify_all();
+        wakers.into_iter().for_each(|(_, waker)| waker.wake());
     }
 
     /// Ends the feed for all followers, because the view is dropped.
     pub fn close(&self) {
-        self.kept.lock().closed = true;
-        self.grown.notify_all();
+        let mut kept = self.kept.lock();
+        kept.closed = true;
+        self.tell(kept);
     }
 }
 
@@ -107,6 +123,8 @@ impl ViewFeed {
 pub struct Follower {
     /// Position of the last batch that the follower has read.
     position: u64,
+    /// The follower's number among those that wait without a thread, once it has waited so.
+    number: Option<u64>,
 }
 
 /// The answer of a feed to a follower.
@@ -122,7 +140,7 @@ pub enum FeedNews {
 impl Follower {
     /// Makes a follower whose next batch is the one behind a position.
     pub fn behind(position: u64) -> Self {
-        Follower { position }
+        Follower { position, number: None }
     }
 
     /// Position of the last batch that the follower has read.
@@ -130,12 +148,28 @@ impl Follower {
         self.position
     }
 
+    /// Ready if [`Follower::next`] would not wait; else the next change wakes the task. Cost: one look at the
+    /// followers that wait.
+    pub fn poll_news(&mut self, feed: &ViewFeed, context: &mut Context<'_>) -> Poll<()> {
+        let mut kept = feed.kept.lock();
+        if self.position != kept.last || kept.closed {
+            return Poll::Ready(());
+        }
+        let next = || feed.followers.fetch_add(1, Ordering::Relaxed);
+        let number = *self.number.get_or_insert_with(next);
+        match kept.wakers.iter_mut().find(|(waiting, _)| *waiting == number) {
+            Some((_, waker)) => waker.clone_from(context.waker()),
+            None => kept.wakers.push((number, context.waker().clone())),
+        }
+        Poll::Pending
+    }
+
     /// Returns the next batch, waiting for it up to `wait`.
     ///
     /// Errors: the batch is no longer kept, or the view has never reached the follower's position.
     pub fn next(&mut self, feed: &ViewFeed, wait: Duration) -> Result<FeedNews, Lagging> {
         let mut kept = feed.kept.lock();
-        if self.position == kept.last && !kept.closed {
+        if self.position == kept.last && !kept.closed && !wait.is_zero() {
             feed.grown.wait_for(&mut kept, wait);
         }
         if self.position == kept.last {
@@ -181,6 +215,71 @@ mod tests {
         assert_eq!(position(other.next(&feed, wait)), Some(2));
         feed.close();
         assert!(matches!(one.next(&feed, wait), Ok(FeedNews::Gone)));
+    }
+
+    /// A waker that counts.
+    #[derive(Default)]
+    struct Woken(AtomicU64);
+
+    impl std::task::Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn a_follower_without_a_thread_misses_no_change() {
+        let feed = ViewFeed::default();
+        let (woken, other) = (Arc::new(Woken::default()), Arc::new(Woken::default()));
+        let (waker, others) = (Waker::from(woken.clone()), Waker::from(other.clone()));
+        let mut follower = Follower::behind(0);
+        let mut second = Follower::behind(0);
+        for change in 1..=3 {
+            let context = &mut Context::from_waker(&waker);
+            assert!(follower.poll_news(&feed, context).is_pending());
+            assert!(follower.poll_news(&feed, context).is_pending(), "again, by one waker");
+            assert!(second.poll_news(&feed, &mut Context::from_waker(&others)).is_pending());
+            assert_eq!(feed.kept.lock().wakers.len(), 2);
+            feed.publish(rows(1));
+            assert_eq!(woken.0.load(Ordering::SeqCst), change, "woken once for each change");
+            assert_eq!(other.0.load(Ordering::SeqCst), change);
+            assert!(follower.poll_news(&feed, context).is_ready());
+            assert_eq!(position(follower.next(&feed, Duration::ZERO)), Some(change));
+            assert_eq!(position(second.next(&feed, Duration::ZERO)), Some(change));
+        }
+        assert!(follower.poll_news(&feed, &mut Context::from_waker(&waker)).is_pending());
+        feed.close();
+        assert_eq!(woken.0.load(Ordering::SeqCst), 4, "the view's end is news");
+        assert!(follower.poll_news(&feed, &mut Context::from_waker(&waker)).is_ready());
+    }
+
+    #[test]
+    fn changes_of_other_threads_wake_a_follower_without_one() {
+        /// Wakes a thread that parks.
+        struct Parked(std::thread::Thread);
+
+        impl std::task::Wake for Parked {
+            fn wake(self: Arc<Self>) {
+                self.0.unpark();
+            }
+        }
+
+        const CHANGES: u64 = 2_000;
+        let feed = ViewFeed::default();
+        std::thread::scope(|scope| {
+            scope.spawn(|| (0..CHANGES).for_each(|_| feed.publish(rows(1))));
+            let waker = Waker::from(Arc::new(Parked(std::thread::current())));
+            let mut follower = Follower::behind(0);
+            while follower.position() < CHANGES {
+                let context = &mut Context::from_waker(&waker);
+                match follower.poll_news(&feed, context) {
+                    Poll::Pending => std::thread::park(),
+                    Poll::Ready(()) => {
+                        position(follower.next(&feed, Duration::ZERO)).expect("news");
+                    }
+                }
+            }
+        });
     }
 
     #[test]

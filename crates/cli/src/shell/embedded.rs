@@ -142,8 +142,9 @@ fn feed(session: &mut Session, data: &mut dyn Read) -> Result<u64> {
 
 fn drain(session: &mut Session, out: &mut dyn Write) -> Result<Option<u64>> {
     loop {
-        let mut written = Ok(());
+        let (mut written, mut rows) = (Ok(()), 0);
         let tag = session.copy_out(|row| {
+            rows += 1;
             if written.is_ok() {
                 written = out.write_all(row);
             }
@@ -154,6 +155,9 @@ fn drain(session: &mut Session, out: &mut dyn Write) -> Result<Option<u64>> {
         }
         if let Some(tag) = tag {
             return Ok(tag.rows);
+        }
+        if rows == 0 && session.is_following() {
+            session.wait_for_changes();
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use arrow::datatypes::FieldRef;
 use datafusion::common::{DFSchema, TableReference};
 use datafusion::sql::sqlparser::ast::{
     self, ConflictTarget, Expr, ObjectName, OnConflictAction, OnInsert, SelectItem, SetExpr,
@@ -12,9 +13,9 @@ use halcyon_base::ids::{IndexId, RowId};
 use halcyon_store::{Conflict, KeyBuf, ValueRef};
 use halcyon_txn::Mode;
 
-use super::assignments::assignments;
 use super::bulk;
 use super::effects::{Changed, Effects};
+use super::found::{self, Updates};
 use super::generated::with_generated;
 use super::query::{self, QuerySource};
 use super::returning::{self, Returning, Written};
@@ -33,6 +34,7 @@ use halcyon_sql::identifier::{fold, parts};
 use halcyon_sql::inference::Inference;
 use halcyon_sql::rows::{ResultColumn, RowSet, RowSink};
 use halcyon_sql::syntax::Overriding;
+use halcyon_sql::values::sql_type_of;
 
 /// Rows of VALUES up to which single partitions are locked by their values.
 const NARROW_ROWS_MAX: usize = 64;
@@ -52,6 +54,8 @@ pub(super) struct Insert {
     /// Writer of the query's batches, where they need no work per row: (column of the table, column of the query).
     bulk: Option<bulk::Writer>,
     on_conflict: Option<OnConflict>,
+    /// The first column of the source's rows that is a value for DO UPDATE alone.
+    found_at: usize,
     returning: Option<Returning>,
 }
 
@@ -80,15 +84,36 @@ pub(super) fn bind(
     let table = target_table(scope, insert)?;
     binder.catalog.require_on_table(&binder.session.user, &table, Privilege::Insert)?;
     let columns = target_columns(&table, &insert.columns)?;
+    let updates = match &insert.on {
+        Some(OnInsert::OnConflict(ast::OnConflict {
+            action: OnConflictAction::DoUpdate(update),
+            ..
+        })) => Some(Updates::of(&table, update)?),
+        _ => None,
+    };
+    let sought = updates.as_ref().map_or(&[][..], |updates| &updates.sought);
     let mut from_query = false;
-    let (mut source, mut rows) = (None, Vec::new());
+    let (mut source, mut rows, mut found) = (None, Vec::new(), Vec::new());
     match insert.source.as_deref() {
-        None => rows.push(no_cells(&table)),
+        None => {
+            rows.push(no_cells(&table));
+            if !sought.is_empty() {
+                let (computed, fields) = bind_computed(scope, sought.to_vec(), sought.len())?;
+                source = Some(computed);
+                found = fields;
+            }
+        }
         Some(query) => match plain_values(query) {
             Some(values) => {
-                (source, rows) = bind_values(scope, &table, &columns, values, insert)?;
+                (source, rows, found) =
+                    bind_values(scope, &table, &columns, values, insert, sought)?;
             }
             None => {
+                if !sought.is_empty() {
+                    return Err(SqlError::unsupported(
+                        "a subquery in ON CONFLICT DO UPDATE behind the rows of a query",
+                    ));
+                }
                 let (bound, cells) = bind_query(scope, &table, &columns, query, insert)?;
                 (source, rows) = (Some(bound), vec![cells]);
                 from_query = true;
@@ -110,7 +135,9 @@ pub(super) fn bind(
     };
     let on_conflict = match &insert.on {
         None => None,
-        Some(OnInsert::OnConflict(on)) => Some(bind_conflict(scope, &table, &alias, on)?),
+        Some(OnInsert::OnConflict(on)) => {
+            Some(bind_conflict(scope, &table, &alias, on, updates, &found)?)
+        }
         Some(other) => return Err(SqlError::unsupported(other.to_string().trim())),
     };
     let updated = match &on_conflict {
@@ -127,8 +154,18 @@ pub(super) fn bind(
         _ => None,
     };
     let effects = Effects::bind(scope, target, false, &updated)?;
-    let insert =
-        Insert { effects, source, rows, defaults, from_query, bulk, on_conflict, returning };
+    let found_at = source.as_ref().map_or(0, source_width) - found.len();
+    let insert = Insert {
+        effects,
+        source,
+        rows,
+        defaults,
+        from_query,
+        bulk,
+        on_conflict,
+        found_at,
+        returning,
+    };
     Ok((insert, result))
 }
 
@@ -178,13 +215,15 @@ fn plain_values(query: &ast::Query) -> Option<&[ast::Parens<Vec<Expr>>]> {
     }
 }
 
+/// The rows of VALUES; what a query computes for them, and behind that the values of `sought` with their types.
 fn bind_values(
     scope: &mut Scope<'_>,
     table: &Table,
     columns: &[u16],
     values: &[ast::Parens<Vec<Expr>>],
     insert: &ast::Insert,
-) -> Result<(Option<QuerySource>, Vec<Cells>)> {
+    sought: &[Expr],
+) -> Result<(Option<QuerySource>, Vec<Cells>, Vec<FieldRef>)> {
     let (named, overriding) = (!insert.columns.is_empty(), Overriding::of(insert));
     let mut computed: Vec<Expr> = Vec::new();
     let mut places: Vec<(usize, u16)> = Vec::new();
@@ -208,18 +247,35 @@ fn bind_values(
         }
         rows.push(cells);
     }
+    computed.extend(sought.iter().cloned());
     if computed.is_empty() {
-        return Ok((None, rows));
+        return Ok((None, rows, Vec::new()));
     }
-    let query = super::select(computed.into_iter().map(SelectItem::UnnamedExpr).collect());
-    let (source, found, plan) = query::bind(scope, query, None)?;
-    for (at, (row, column)) in places.into_iter().enumerate() {
+    let (source, mut fields) = bind_computed(scope, computed, sought.len())?;
+    let found = fields.split_off(places.len());
+    for (at, ((row, column), field)) in places.into_iter().zip(&fields).enumerate() {
         let definition = &table.columns[column as usize];
-        let null = plan.schema().field(at).data_type().is_null();
-        let cell = source::from_column(at, found[at].ty, null, definition.ty, &definition.name)?;
+        let null = field.data_type().is_null();
+        let ty = sql_type_of(field);
+        let cell = source::from_column(at, ty, null, definition.ty, &definition.name)?;
         rows[row][column as usize] = Some(cell);
     }
-    Ok((Some(source), rows))
+    Ok((Some(source), rows, found))
+}
+
+/// A query of one row with these values, and their types; the last `sought` are subqueries of DO UPDATE.
+fn bind_computed(
+    scope: &mut Scope<'_>,
+    computed: Vec<Expr>,
+    sought: usize,
+) -> Result<(QuerySource, Vec<FieldRef>)> {
+    let query = super::select(computed.into_iter().map(SelectItem::UnnamedExpr).collect());
+    let bound = query::bind(scope, query, None);
+    let (source, _, plan) = match sought {
+        0 => bound?,
+        _ => bound.map_err(found::explained)?,
+    };
+    Ok((source, plan.schema().fields().iter().cloned().collect()))
 }
 
 pub(super) fn refuse_arity(given: usize, wanted: usize, named: bool) -> Result<()> {
@@ -344,6 +400,8 @@ fn bind_conflict(
     table: &Arc<Table>,
     alias: &str,
     on: &ast::OnConflict,
+    updates: Option<Updates<'_>>,
+    found: &[FieldRef],
 ) -> Result<OnConflict> {
     let binder = scope.binder;
     if on.conflict_target.is_some() {
@@ -371,9 +429,9 @@ fn bind_conflict(
     if arbiters.is_empty() && table.indexes.iter().any(|index| index.deferral.is_some()) {
         return Err(deferrable_arbiter());
     }
-    let update = match &on.action {
-        OnConflictAction::DoNothing => None,
-        OnConflictAction::DoUpdate(update) => {
+    let update = match updates {
+        None => None,
+        Some(updates) => {
             if arbiters.is_empty() {
                 return Err(SqlError::new(
                     SqlState::SYNTAX_ERROR,
@@ -381,7 +439,7 @@ fn bind_conflict(
                 )
                 .hint("For example, ON CONFLICT (column_name)."));
             }
-            Some(bind_do_update(scope, table, alias, update)?)
+            Some(bind_do_update(scope, table, alias, &updates, found)?)
         }
     };
     Ok(OnConflict { arbiters, update })
@@ -460,19 +518,21 @@ fn bind_do_update(
     scope: &mut Scope<'_>,
     table: &Arc<Table>,
     alias: &str,
-    update: &ast::DoUpdate,
+    updates: &Updates<'_>,
+    found: &[FieldRef],
 ) -> Result<DoUpdate> {
     let binder = scope.binder;
     binder.catalog.require_on_table(&binder.session.user, table, Privilege::Update)?;
     let schema = || {
         let excluded = table.arrow.fields().iter();
         let excluded = excluded.map(|field| (TableReference::bare("excluded"), field.clone()));
-        returning::row_schema(table, alias, &excluded.collect::<Vec<_>>())
+        let others: Vec<_> = excluded.chain(Updates::columns(found)).collect();
+        returning::row_schema(table, alias, &others)
     };
     // A bare name means the table's column, although both have it.
     let own = |expr: &Expr| super::qualify(expr, table, alias);
     let (mut columns, mut cells) = (Vec::new(), Vec::new());
-    for (column, expr) in &assignments(table, &update.assignments)? {
+    for (column, expr) in &updates.assignments {
         let column = *column;
         super::update::refuse_generated(table, column, expr)?;
         if columns.contains(&column) {
@@ -497,7 +557,7 @@ fn bind_do_update(
         columns.push(column);
         cells.push(cell);
     }
-    let condition = match &update.selection {
+    let condition = match &updates.selection {
         None => None,
         Some(expr) => {
             let schema = schema()?;
@@ -511,12 +571,14 @@ fn bind_do_update(
 }
 
 /// State of a running INSERT: rows counted, rows already touched, rows to be returned.
-struct Progress<'s> {
+struct Progress<'s, 'v> {
     written: u64,
     changed: Vec<Changed>,
     late: Vec<LateRow>,
     /// Rows that DO UPDATE must not meet again.
     touched: Option<HashSet<(u32, RowId)>>,
+    /// The values of subqueries for DO UPDATE.
+    found: RowValues<'v>,
     returning: Option<&'s mut dyn RowSink>,
 }
 
@@ -595,14 +657,21 @@ impl Insert {
         }
         let count = if self.from_query { own.rows.len() } else { self.rows.len() };
         let may_update = matches!(&self.on_conflict, Some(OnConflict { update: Some(_), .. }));
+        let WriteScratch { rows, key, arena } = own;
+        let found = match &self.source {
+            Some(source) if !self.from_query && !rows.is_empty() => {
+                (self.found_at..source_width(source)).map(|column| rows.value(0, column)).collect()
+            }
+            _ => RowValues::new(),
+        };
         let mut progress = Progress {
+            found,
             written: 0,
             changed: Vec::new(),
             late: Vec::new(),
             touched: (may_update && count > 1).then(HashSet::new),
             returning,
         };
-        let WriteScratch { rows, key, arena } = own;
         for number in 0..count {
             let (cells, at) = match self.from_query {
                 true => (&self.rows[0], number),
@@ -633,7 +702,7 @@ impl Insert {
         at: usize,
         key: &mut KeyBuf,
         arena: &Arena,
-        progress: &mut Progress<'_>,
+        progress: &mut Progress<'_, '_>,
     ) -> Result<()> {
         let target = self.effects.target();
         let env = cx.env;
@@ -674,7 +743,7 @@ impl Insert {
         row: &[ValueRef<'_>],
         written: Written,
         arena: &Arena,
-        progress: &mut Progress<'_>,
+        progress: &mut Progress<'_, '_>,
     ) -> Result<()> {
         match (&self.returning, &mut progress.returning) {
             (Some(returning), Some(sink)) => returning.emit(row, written, env, arena, *sink),
@@ -691,7 +760,7 @@ impl Insert {
         conflict: Conflict,
         key: &mut KeyBuf,
         arena: &Arena,
-        progress: &mut Progress<'_>,
+        progress: &mut Progress<'_, '_>,
     ) -> Result<()> {
         let target = self.effects.target();
         let Some(on) = &self.on_conflict else { return Err(target.conflict(conflict, row)) };
@@ -726,14 +795,18 @@ impl Insert {
         met: RowId,
         key: &mut KeyBuf,
         arena: &Arena,
-        progress: &mut Progress<'_>,
+        progress: &mut Progress<'_, '_>,
     ) -> Result<()> {
         let target = self.effects.target();
         let handle = cx.lock(target.at, partition);
         let present = cx.tx.read(handle).row(met).expect("a conflict names a row that is there");
         let before: Vec<_> = present.values().map(|value| value.to_owned()).collect();
-        let both: RowValues<'_> =
-            before.iter().map(|value| value.as_ref()).chain(excluded.iter().copied()).collect();
+        let both: RowValues<'_> = before
+            .iter()
+            .map(|value| value.as_ref())
+            .chain(excluded.iter().copied())
+            .chain(progress.found.iter().copied())
+            .collect();
         let env = cx.env;
         if let Some(condition) = &update.condition
             && !condition.passes(&both, env, arena)?

@@ -24,10 +24,12 @@ pub mod bulk;
 pub mod compound;
 mod delete;
 mod effects;
+mod found;
 mod generated;
 mod insert;
 pub mod merge;
 mod query;
+pub mod returned;
 mod returning;
 mod rows;
 mod source;
@@ -136,17 +138,26 @@ impl<'a> Write<'a> {
         Ok(match self {
             Write::Insert(insert) => {
                 let (insert, columns) = insert::bind(scope, insert)?;
-                (WriteKind::Insert(Box::new(insert)), columns, "INSERT")
+                (WriteKind::Insert(Box::new(insert)), columns, self.tag())
             }
             Write::Update(update) => {
                 let (update, columns) = update::bind(scope, update)?;
-                (WriteKind::Update(update), columns, "UPDATE")
+                (WriteKind::Update(update), columns, self.tag())
             }
             Write::Delete(delete) => {
                 let (delete, columns) = delete::bind(scope, delete)?;
-                (WriteKind::Delete(delete), columns, "DELETE")
+                (WriteKind::Delete(delete), columns, self.tag())
             }
         })
+    }
+
+    /// First word of the tag.
+    pub fn tag(self) -> &'static str {
+        match self {
+            Write::Insert(_) => "INSERT",
+            Write::Update(_) => "UPDATE",
+            Write::Delete(_) => "DELETE",
+        }
     }
 
     /// How often the statement names its target by this name alone: once or never.

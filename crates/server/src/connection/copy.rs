@@ -1,9 +1,11 @@
-//! COPY FROM STDIN and TO STDOUT.
+//! COPY FROM STDIN and TO STDOUT, and SUBSCRIBE, whose changes come as the data of a COPY.
 
-use halcyon::{SqlError, SqlState};
+use std::future::poll_fn;
+
+use halcyon::{Session, SqlError, SqlState};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::{Connection, Failure, lasting};
+use super::{Connection, End, Failure, ended_by_others, lasting, running};
 use crate::rows::FLUSH_BYTES;
 use crate::wire::frontend::{Message, ProtocolError};
 
@@ -53,18 +55,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Sends data, each row in a message of its own, as drivers expect.
     pub(super) async fn copy_out(&mut self, columns: usize, binary: bool) -> Result<(), Failure> {
         self.output.copy_response(b'H', columns, binary);
+        if self.session.is_following() {
+            return self.follow().await;
+        }
         loop {
             let output = &mut self.output;
             let session = &mut self.session;
             let tag = lasting(|| {
                 while output.buffer.len() < FLUSH_BYTES {
-                    let before = output.buffer.len();
                     if let Some(tag) = session.copy_out(|row| output.copy_data(row))? {
                         return Ok(Some(tag));
-                    }
-                    // A subscription without changes at the moment: the buffer is sent.
-                    if output.buffer.len() == before {
-                        break;
                     }
                 }
                 Ok::<_, SqlError>(None)
@@ -76,6 +76,30 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 return Ok(());
             }
             self.flush().await?;
+        }
+    }
+
+    /// Sends the changes of a view until the client cancels or is gone. Between changes it has no thread, and its lane
+    /// counts it as one that waits.
+    async fn follow(&mut self) -> Result<(), Failure> {
+        loop {
+            if self.session.is_ending() || self.shared.ends_idle() {
+                return Err(End::Fatal(ended_by_others()).into());
+            }
+            let (output, session) = (&mut self.output, &mut self.session);
+            running(|| session.copy_out(|row| output.copy_data(row)))?;
+            if !self.output.buffer.is_empty() {
+                self.flush().await?;
+                continue;
+            }
+            self.attention.rests();
+            let late = tokio::time::sleep(Session::CHANGES_WAIT);
+            tokio::select! {
+                () = poll_fn(|context| self.session.poll_changes(context)) => {}
+                () = self.woken.notified() => {}
+                () = late => {}
+            }
+            self.attention.works(false, false);
         }
     }
 }

@@ -17,9 +17,14 @@ pub fn server() -> Server {
 
 /// A server set up as `config` says, but on a free port.
 pub fn server_with(config: ServerConfig) -> Server {
+    server_of(Database::in_memory(), config)
+}
+
+/// A server of a database, set up as `config` says, but on a free port.
+pub fn server_of(database: Database, config: ServerConfig) -> Server {
     let listen = SocketAddr::from(([127, 0, 0, 1], 0));
     let config = ServerConfig { listen, shutdown_grace: Duration::from_millis(300), ..config };
-    serve(Database::in_memory(), config).expect("a server on loopback starts")
+    serve(database, config).expect("a server on loopback starts")
 }
 
 /// Name of the first superuser.

@@ -377,6 +377,98 @@ fn statements_that_compute_keep_no_thread() {
     });
 }
 
+/// Sessions that commit while another is at the disk wait without a thread, whether they wrote in a statement of their own
+/// or in a block, and each has its rows when the server starts again.
+#[cfg(target_os = "linux")]
+#[test]
+fn commits_that_wait_for_the_disk_keep_no_thread() {
+    const WRITERS: usize = 60;
+    const COMMITS: usize = 10;
+    if !is_alone("load::commits_that_wait_for_the_disk_keep_no_thread") {
+        return;
+    }
+    let folder = std::env::temp_dir().join(format!("halcyon-commits-{}", std::process::id()));
+    let start = || {
+        let database = halcyon::Database::open(&folder).expect("the folder is the test's own");
+        server_of(database, ServerConfig { threads: 2, ..ServerConfig::default() })
+    };
+    let server = start();
+    let mut watcher = Raw::connect(server.address());
+    watcher.ok("CREATE TABLE t (id INTEGER PRIMARY KEY)");
+    let mut writers: Vec<_> = (0..WRITERS).map(|_| Raw::connect(server.address())).collect();
+    let before = thread_count();
+    let mut most = 0;
+    for commit in 0..COMMITS {
+        for (number, writer) in writers.iter_mut().enumerate() {
+            let text = format!("INSERT INTO t VALUES ({})", commit * WRITERS + number);
+            let asked = match number % 3 {
+                0 => query(&text),
+                1 => query(&format!("BEGIN; {text}; COMMIT")),
+                _ => [parse("", &text), bind("", "", &[]), execute("", 0), sync()].concat(),
+            };
+            writer.send(&asked);
+        }
+        for writer in &mut writers {
+            most = most.max(thread_count());
+            let answer = writer.until(b'Z');
+            assert!(answer.iter().all(|frame| frame.kind != b'E'), "{answer:?}");
+        }
+    }
+    // One is at the disk; those that have planned, or took over a lane meanwhile, stay for ten seconds.
+    assert!(most <= before + WRITERS / 2, "{before} threads, and then {most}");
+    let batches = "SELECT commits > syncs FROM halcyon.log";
+    assert_eq!(&watcher.query(batches)[1].body[6..], b"t", "commits share batches");
+    drop((writers, watcher));
+    drop(server);
+    let server = start();
+    let rows = Raw::connect(server.address()).query("SELECT count(*) FROM t");
+    assert_eq!(&rows[1].body[6..], (WRITERS * COMMITS).to_string().as_bytes());
+    drop(server);
+    let _ = std::fs::remove_dir_all(&folder);
+}
+
+/// Subscribers wait for changes without a thread, hear of each, and end when the server's administrator says so.
+#[cfg(target_os = "linux")]
+#[test]
+fn subscriptions_keep_no_thread() {
+    const SUBSCRIBERS: usize = 90;
+    let Some(server) = lone_server("load::subscriptions_keep_no_thread") else { return };
+    let mut writer = Raw::connect(server.address());
+    writer.ok("CREATE TABLE t (g INTEGER)");
+    writer.ok("CREATE MATERIALIZED VIEW v AS SELECT g, COUNT(*) AS n FROM t GROUP BY g");
+    let before = thread_count();
+    let mut subscribers: Vec<_> =
+        (0..SUBSCRIBERS).map(|_| Raw::connect(server.address())).collect();
+    for (number, subscriber) in subscribers.iter_mut().enumerate() {
+        let text = "SUBSCRIBE v";
+        let asked = match number % 2 {
+            0 => query(text),
+            _ => [parse("", text), bind("", "", &[]), execute("", 0), sync()].concat(),
+        };
+        subscriber.send(&asked);
+        let begun = subscriber.until(b'd');
+        assert_eq!(begun.last().expect("a line").body, b"0\t=\n");
+    }
+    eventually("those who wait have no threads", || thread_count() <= before + 2);
+    for change in 1..=3 {
+        writer.ok("INSERT INTO t VALUES (7)");
+        for subscriber in &mut subscribers {
+            let end = format!("{change}\t=\n");
+            // Signs of life may come before.
+            while subscriber.until(b'd').last().expect("a line").body != end.as_bytes() {}
+        }
+    }
+    assert!(thread_count() <= before + 2, "changes are told by the lanes' own threads");
+    let ended =
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'SUBSCRIBE%'";
+    let told = writer.query(ended);
+    assert_eq!(told.iter().filter(|frame| frame.kind == b'D').count(), SUBSCRIBERS);
+    for subscriber in &mut subscribers {
+        assert_eq!(state_of(&subscriber.until(b'E')), Some("57P01"));
+    }
+    eventually("their places are free", || server.connections() == 1);
+}
+
 /// The SQLSTATE of the error in an answer.
 fn state_of(answer: &[Frame]) -> Option<&str> {
     answer.iter().find(|frame| frame.kind == b'E')?.field(b'C')

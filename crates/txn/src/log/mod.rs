@@ -24,9 +24,11 @@ pub(crate) mod frame;
 mod gather;
 pub(crate) mod manifest;
 pub(crate) mod reader;
+mod turn;
 pub(crate) mod writer;
 
 use self::frame::FrameKind;
+pub use self::turn::DurableWait;
 use crate::log::disk::Storage;
 use halcyon_base::SqlState;
 use halcyon_base::crc32c::crc32c;
@@ -191,6 +193,11 @@ impl Log {
     /// Errors: [`LogError`]; whether the bytes before `lsn` are durable is not known then.
     pub fn wait(&self, lsn: Lsn) -> Result<(), LogError> {
         self.writer.wait(lsn)
+    }
+
+    /// The wait of a task for the log to be durable up to `lsn`; none is under way before the task asks.
+    pub fn wait_as_task(&self, lsn: Lsn) -> DurableWait {
+        self.writer.wait_as_task(lsn)
     }
 
     /// Sees to it that the log becomes durable up to its present end within [`LogOptions::delay`].

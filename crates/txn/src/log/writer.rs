@@ -17,6 +17,7 @@ use super::disk::{File, Storage, read_all};
 use super::frame::{self, FOLDER, FrameKind, file_path, first_of};
 use super::gather::Gather;
 use super::manifest::{self, Known, Manifest, Stage};
+use super::turn::DurableWait;
 use super::{LogError, LogOptions, LogStatistics, Lsn, MARK_BYTES, Payload};
 use halcyon_base::crc32c::crc32c;
 use halcyon_base::duty;
@@ -25,6 +26,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::Waker;
 use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
@@ -52,8 +54,8 @@ pub(crate) struct Writer {
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-struct Shared {
-    state: Mutex<WriterState>,
+pub(super) struct Shared {
+    pub state: Mutex<WriterState>,
     /// The writer sleeps here.
     work: Condvar,
     /// Sessions that wait for the disk to catch up sleep here, and the thread that closes the log.
@@ -82,15 +84,15 @@ struct Begun {
     manifest: Manifest,
 }
 
-struct WriterState {
+pub(super) struct WriterState {
     /// Appended since the writer took the last batch.
     buffer: Vec<u8>,
     /// Where the buffer ends in the stream.
-    end: Lsn,
-    durable: Lsn,
+    pub end: Lsn,
+    pub durable: Lsn,
     /// Sessions that wait for the log to become durable.
-    waiters: Vec<Waiter>,
-    gather: Gather,
+    pub waiters: Vec<Waiter>,
+    pub gather: Gather,
     /// LSN up to which the thread that closes the log wants it durable.
     wanted: Lsn,
     /// When the oldest bytes of the buffer must be written, if [`Log::soon`](super::Log::soon) was
@@ -100,7 +102,7 @@ struct WriterState {
     /// it was.
     held_by_writer: bool,
     /// A thread is at the disk.
-    busy: bool,
+    pub busy: bool,
     /// When a full disk is tried again.
     retry: Option<Instant>,
     /// When the writer thread looks whether the log has come to rest, to write a mark.
@@ -112,7 +114,7 @@ struct WriterState {
     /// When it wakes up by itself.
     alarm: Option<Instant>,
     delay: Duration,
-    failure: Option<LogError>,
+    pub failure: Option<LogError>,
     closing: bool,
     commits: u64,
     batches: u64,
@@ -120,18 +122,28 @@ struct WriterState {
 }
 
 /// A session that waits for the log to be durable up to an LSN.
-struct Waiter {
-    lsn: Lsn,
+pub(super) struct Waiter {
+    pub lsn: Lsn,
     /// Set before the thread is unparked: a thread that was unparked for another reason parks
     /// again.
-    told: Arc<AtomicBool>,
-    thread: Thread,
+    pub told: Arc<AtomicBool>,
+    pub sleeper: Sleeper,
+}
+
+/// Who waits, and how to wake it.
+pub(super) enum Sleeper {
+    Thread(Thread),
+    /// See [`super::turn`].
+    Task(Waker),
 }
 
 impl Waiter {
     fn tell(self) {
         self.told.store(true, Ordering::Release);
-        self.thread.unpark();
+        match self.sleeper {
+            Sleeper::Thread(thread) => thread.unpark(),
+            Sleeper::Task(waker) => waker.wake(),
+        }
     }
 }
 
@@ -301,12 +313,22 @@ impl Writer {
             }
             let held_until = state.gather.until().filter(|_| state.waiters.is_empty());
             let told = Arc::new(AtomicBool::new(false));
-            let thread = thread::current();
-            state.waiters.push(Waiter { lsn, told: told.clone(), thread });
+            let sleeper = Sleeper::Thread(thread::current());
+            state.waiters.push(Waiter { lsn, told: told.clone(), sleeper });
             drop(state);
             shared.sleep(&told, held_until);
         }
         Ok(())
+    }
+
+    pub(crate) fn wait_as_task(&self, lsn: Lsn) -> DurableWait {
+        DurableWait::new(Arc::clone(&self.shared), lsn)
+    }
+
+    /// What its tests look at.
+    #[cfg(all(test, not(shuttle)))]
+    pub(super) fn shared(&self) -> &Shared {
+        &self.shared
     }
 
     pub(crate) fn soon(&self) {
@@ -383,6 +405,18 @@ impl Shared {
         {
             self.call(state);
         }
+    }
+
+    /// Whether the log is durable up to `lsn`.
+    pub fn is_durable(&self, lsn: Lsn) -> bool {
+        self.durable.load(Ordering::Acquire) >= lsn.0
+    }
+
+    /// Has the writer thread write what has been appended.
+    pub fn write_now(&self, state: &mut MutexGuard<'_, WriterState>) {
+        state.due = Some(Instant::now());
+        self.armed.store(true, Ordering::Release);
+        self.set_alarm(state);
     }
 
     /// Copies the state that [`Writer::admit`] looks at. Called after every change of that state.
@@ -492,7 +526,7 @@ impl Shared {
             }
             held_until = None;
             let mut state = self.state.lock();
-            let place = state.waiters.iter().position(|waiter| Arc::ptr_eq(&waiter.told, told));
+            let place = state.position(told);
             if let Some(place) = place
                 && !state.busy
                 && state.failure.is_none()
@@ -505,7 +539,7 @@ impl Shared {
 
     /// Writes and syncs the appended bytes, and tells the sessions that wait for them; `waits`: the
     /// caller is such a session.
-    fn flush(&self, mut state: MutexGuard<'_, WriterState>, waits: bool) {
+    pub fn flush(&self, mut state: MutexGuard<'_, WriterState>, waits: bool) {
         assert!(!state.busy, "one is at the disk at a time");
         state.busy = true;
         state.due = None;
@@ -602,6 +636,11 @@ impl WriterState {
                 [self.due, held, self.rest].into_iter().flatten().min()
             }
         }
+    }
+
+    /// The place of a session among those that wait.
+    pub fn position(&self, told: &Arc<AtomicBool>) -> Option<usize> {
+        self.waiters.iter().position(|waiter| Arc::ptr_eq(&waiter.told, told))
     }
 
     /// Takes out the sessions that can be told: their commits are durable, or there was a failure.
