@@ -18,7 +18,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use halcyon_pgcatalog::{AdvisoryKey, AdvisoryRequest as Request};
+use halcyon_pgcatalog::{AdvisoryKey, AdvisoryRequest as Request, AdvisoryRow};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_txn::CancelToken;
 use parking_lot::{Condvar, Mutex};
@@ -149,6 +149,27 @@ impl AdvisoryLocks {
             self.released.wait_for(&mut state, LOOK);
             state.waiting.remove(&session);
         }
+    }
+
+    /// All locks that are held or awaited.
+    pub fn all(&self) -> Vec<AdvisoryRow> {
+        let state = self.state.lock();
+        let held = state.held.iter().flat_map(|(key, holders)| {
+            let row = |holder: &Holder| AdvisoryRow {
+                key: *key,
+                session: holder.session,
+                shared: holder.shared,
+                granted: true,
+            };
+            holders.iter().map(row)
+        });
+        let awaited = state.waiting.iter().map(|(session, request)| AdvisoryRow {
+            key: request.key,
+            session: *session,
+            shared: request.shared,
+            granted: false,
+        });
+        held.chain(awaited).collect()
     }
 
     /// Releases a lock of the session once; false if the session does not hold it.

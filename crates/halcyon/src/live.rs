@@ -9,7 +9,7 @@ use halcyon_base::{duty, memory};
 use halcyon_catalog::{Catalog, Table};
 use halcyon_machine::topology::list_text;
 use halcyon_pgcatalog::{
-    Accounts, AdmissionRow, AdvisoryKey, AdvisoryRequest, ClassRow, ControllerRow, CursorRow,
+    Accounts, AdmissionRow, AdvisoryKey, AdvisoryRequest, AdvisoryRow, ClassRow, ControllerRow, CursorRow,
     EffectiveRow, Effects, EventRow, LatencyRow, Live, LockRow, LogRow, QueueRow, SessionRow,
     SessionShare, SessionState, SettingRow, StatementRow, TasksRow, TransactionRow, WorkerRow,
 };
@@ -114,6 +114,10 @@ impl Live for View {
             granted: info.waiting.is_none(),
         };
         self.shared.manager.locks(cells).into_iter().map(row).collect()
+    }
+
+    fn advisory_locks(&self) -> Vec<AdvisoryRow> {
+        self.shared.advisory.all()
     }
 
     fn transactions(&self) -> Vec<TransactionRow> {

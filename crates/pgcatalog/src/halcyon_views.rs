@@ -16,7 +16,7 @@ use super::Context;
 use super::class_state::{
     AdmissionRow, ClassRow, ControllerRow, EffectiveRow, EventRow, LatencyRow, QueueRow,
 };
-use super::effects::Effects;
+use super::effects::{AdvisoryKey, Effects};
 use super::memory;
 use super::objects::{What, table_of};
 use super::view::{Moment, Name, system_views};
@@ -536,6 +536,10 @@ pub trait Live: Send + Sync {
     fn statements(&self) -> Vec<StatementRow>;
     /// Partition locks, held and awaited.
     fn locks(&self) -> Vec<LockRow>;
+    /// Advisory locks, held and awaited.
+    fn advisory_locks(&self) -> Vec<AdvisoryRow> {
+        Vec::new()
+    }
     /// Workers of the task runtime, if it runs.
     fn workers(&self) -> Vec<WorkerRow>;
     /// Statements whose tasks are on the workers.
@@ -780,6 +784,19 @@ pub struct LockRow {
     pub session: u32,
     /// Exclusive or shared.
     pub exclusive: bool,
+    /// Held or awaited.
+    pub granted: bool,
+}
+
+/// An advisory lock, held or awaited.
+#[derive(Clone, Copy, Debug)]
+pub struct AdvisoryRow {
+    /// What is locked.
+    pub key: AdvisoryKey,
+    /// The session that holds or awaits it.
+    pub session: u32,
+    /// Shared or exclusive.
+    pub shared: bool,
     /// Held or awaited.
     pub granted: bool,
 }

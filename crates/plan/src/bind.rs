@@ -34,6 +34,7 @@ use halcyon_txn::CancelToken;
 
 use crate::domains;
 use crate::engine::DataFusion;
+use crate::functions::SequenceTable;
 use crate::interrupts::go_on;
 use crate::origin::origins;
 use crate::phases::{Phase, PhaseClock};
@@ -687,7 +688,7 @@ impl Context<'_> {
                 let acting = self.acting.borrow();
                 let wish = [Privilege::Select];
                 binder.catalog.require_any_on_sequence(&acting, sequence, &wish)?;
-                Ok(provider_as_source(crate::functions::sequence_table(sequence)?))
+                Ok(provider_as_source(Arc::new(SequenceTable::new(sequence))))
             }
             Some((Relation::Index { .. }, _)) => Err(SqlError::new(
                 SqlState::WRONG_OBJECT_TYPE,

@@ -2,17 +2,24 @@
 //! into which operators and casts are translated. By topic: [`crate::execution`] (clock, session,
 //! sequences), [`halcyon_functions::table_functions`] (functions of their arguments), [`halcyon_aggregates`].
 
+use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, Int64Array};
-use arrow::datatypes::{DataType, Field, FieldRef};
+use arrow::array::{Array, ArrayRef, BooleanArray, Int64Array, RecordBatch};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use async_trait::async_trait;
+use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::datasource::MemTable;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::type_coercion::functions::fields_with_udf;
 use datafusion::logical_expr::{
     AggregateUDF, Cast, ColumnarValue, Expr, ExprSchemable, ReturnFieldArgs, ScalarFunctionArgs,
-    ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ScalarUDF, ScalarUDFImpl, Signature, TableType, Volatility,
 };
+use datafusion::physical_plan::ExecutionPlan;
+use halcyon_catalog::Sequence;
+use halcyon_catalog::sequence::position;
 use halcyon_store::ValueRef;
 use halcyon_value::pattern::number;
 
@@ -135,31 +142,57 @@ fn whole_constant(expr: &Expr) -> Option<i64> {
 // ---------------------------------------------------------------------------------------------
 // Sequences
 
-/// A sequence read as a table: `last_value`, `log_cnt`, `is_called`.
-pub fn sequence_table(
-    sequence: &halcyon_catalog::Sequence,
-) -> halcyon_sql::error::Result<Arc<dyn datafusion::catalog::TableProvider>> {
-    use arrow::datatypes::{Field, Schema};
-    let schema = Arc::new(Schema::new(vec![
-        Field::new("last_value", DataType::Int64, false),
-        Field::new("log_cnt", DataType::Int64, false),
-        Field::new("is_called", DataType::Boolean, false),
-    ]));
-    let (last, called) = halcyon_catalog::sequence::position(sequence);
-    let batch = arrow::array::RecordBatch::try_new(
-        Arc::clone(&schema),
-        vec![
+/// A sequence read as a table: `last_value`, `log_cnt`, `is_called`. A plan that has it may outlive the values, which are
+/// those of the moment at which a statement begins to read.
+pub(crate) struct SequenceTable {
+    sequence: Arc<Sequence>,
+    schema: SchemaRef,
+}
+
+impl SequenceTable {
+    pub fn new(sequence: &Arc<Sequence>) -> Self {
+        let schema = Schema::new(vec![
+            Field::new("last_value", DataType::Int64, false),
+            Field::new("log_cnt", DataType::Int64, false),
+            Field::new("is_called", DataType::Boolean, false),
+        ]);
+        SequenceTable { sequence: Arc::clone(sequence), schema: Arc::new(schema) }
+    }
+}
+
+impl fmt::Debug for SequenceTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SequenceTable({})", self.sequence.name)
+    }
+}
+
+#[async_trait]
+impl TableProvider for SequenceTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let (last, called) = position(&self.sequence);
+        let columns: Vec<ArrayRef> = vec![
             Arc::new(Int64Array::from(vec![last])),
             Arc::new(Int64Array::from(vec![0])),
-            Arc::new(arrow::array::BooleanArray::from(vec![called])),
-        ],
-    );
-    let table = batch
-        .map_err(Into::into)
-        .and_then(|batch| datafusion::datasource::MemTable::try_new(schema, vec![vec![batch]]));
-    table
-        .map(|table| Arc::new(table) as _)
-        .map_err(|error| halcyon_sql::diagnose::sql_error(error, ""))
+            Arc::new(BooleanArray::from(vec![called])),
+        ];
+        let row = RecordBatch::try_new(self.schema(), columns)?;
+        let table = MemTable::try_new(self.schema(), vec![vec![row]])?;
+        table.scan(state, projection, filters, limit).await
+    }
 }
 
 // ---------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::{PhysicalOptimizer, PhysicalOptimizerContext};
 use datafusion::physical_plan::ExecutionPlan;
+use crate::effects_last::EffectsLast;
 use halcyon_base::interrupt;
 use halcyon_joins::JoinOrder;
 use halcyon_scan::reach::FiltersReachScans;
@@ -41,11 +42,13 @@ pub(crate) fn watched(rule: Rule) -> Rule {
     Arc::new(Watched(rule))
 }
 
-/// DataFusion's rules for physical plans, each of which looks before it begins. Filters reach scans and joins are put
-/// in order where DataFusion chooses the sides of joins.
+/// DataFusion's rules for physical plans, each of which looks before it begins. Conditions with effects are set apart,
+/// filters reach scans and joins are put in order where DataFusion chooses the sides of joins.
 pub(crate) fn watched_physical_rules() -> Vec<PhysicalRule> {
     let in_place_of = |rule: PhysicalRule| match rule.name() {
-        "join_selection" => vec![Arc::new(FiltersReachScans) as PhysicalRule, Arc::new(JoinOrder)],
+        "join_selection" => {
+            vec![Arc::new(EffectsLast) as PhysicalRule, Arc::new(FiltersReachScans), Arc::new(JoinOrder)]
+        }
         _ => vec![rule],
     };
     let rules = PhysicalOptimizer::new().rules.into_iter().flat_map(in_place_of);

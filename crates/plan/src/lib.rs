@@ -23,6 +23,7 @@ mod concatenation;
 mod dates;
 mod documents;
 pub mod domains;
+pub mod effects_last;
 pub mod engine;
 pub mod env;
 pub mod execution;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::halcyon_views::LockRow;
+use crate::halcyon_views::{AdvisoryRow, LockRow};
 use crate::memory::{self, TableSize};
 use crate::objects::{self, What};
 use halcyon_catalog::temporary;
@@ -112,7 +112,17 @@ fn blocking(context: &Context, args: &[Arg<'_>]) -> Outcome {
         };
         lock.granted && lock.session != asked && waits.iter().any(stands_in_the_way)
     };
-    let sessions: BTreeSet<u32> = locks.iter().filter(blocks).map(|lock| lock.session).collect();
+    let mut sessions: BTreeSet<u32> =
+        locks.iter().filter(blocks).map(|lock| lock.session).collect();
+    let advisory = context.live.advisory_locks();
+    let awaited = advisory.iter().find(|lock| lock.session == asked && !lock.granted);
+    sessions.extend(awaited.into_iter().flat_map(|wait| {
+        let in_the_way = |lock: &&AdvisoryRow| {
+            let excludes = !(lock.shared && wait.shared);
+            lock.granted && lock.key == wait.key && lock.session != asked && excludes
+        };
+        advisory.iter().filter(in_the_way).map(|lock| lock.session)
+    }));
     let sessions: Vec<ScalarValue> = sessions.into_iter().map(oid).collect();
     Ok(ScalarValue::List(ScalarValue::new_list(&sessions, &DataType::Int32, true)))
 }

@@ -5,7 +5,7 @@
 use crate::halcyon_views::SessionState;
 use crate::objects::{self, What};
 use crate::view::{Moment, Name, Oid, Text, Texts, row, system_tables};
-use crate::{Context, memory};
+use crate::{AdvisoryKey, Context, memory};
 
 system_tables! {
     pg_settings: SettingsRow from settings {
@@ -54,16 +54,16 @@ system_tables! {
     }
 
     pg_locks: LocksRow from locks {
-        locktype: Text = Text::from("relation"),
+        locktype: Text,
         database: Oid,
         relation: Option<Oid>,
         page: Option<i32> = None,
         tuple: Option<i16> = None,
         virtualxid: Option<Text> = None,
         transactionid: Option<i64> = None,
-        classid: Option<Oid> = None,
+        classid: Option<Oid>,
         objid: Oid,
-        objsubid: Option<i16> = None,
+        objsubid: Option<i16>,
         virtualtransaction: Text,
         pid: i32,
         mode: Text,
@@ -250,12 +250,34 @@ fn locks(context: &Context, rows: &mut Vec<LocksRow>) {
         let mode = if lock.exclusive { "AccessExclusiveLock" } else { "AccessShareLock" };
         let holder = format!("{}/{}", lock.session, lock.transaction);
         row!(rows; LocksRow {
+            locktype: "relation",
             database: objects::DATABASE,
             relation: table,
+            classid: None::<u32>,
             objid: lock.partition,
+            objsubid: None::<i16>,
             virtualtransaction: holder,
             pid: lock.session,
             mode: mode,
+            granted: lock.granted,
+        });
+    }
+    for lock in context.live.advisory_locks() {
+        // As PostgreSQL has them: a number's two halves, or two numbers.
+        let (class, object, kind) = match lock.key {
+            AdvisoryKey::One(key) => ((key >> 32) as u32, key as u32, 1i16),
+            AdvisoryKey::Two(class, object) => (class as u32, object as u32, 2),
+        };
+        row!(rows; LocksRow {
+            locktype: "advisory",
+            database: objects::DATABASE,
+            relation: None::<u32>,
+            classid: Some(class),
+            objid: object,
+            objsubid: Some(kind),
+            virtualtransaction: format!("{}/0", lock.session),
+            pid: lock.session,
+            mode: if lock.shared { "ShareLock" } else { "ExclusiveLock" },
             granted: lock.granted,
         });
     }

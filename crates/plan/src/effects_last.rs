@@ -1,0 +1,246 @@
+//! Conditions with effects are evaluated last, and row by row.
+//!
+//! `WHERE state = 'queued' AND pg_try_advisory_lock(id) LIMIT 1` is how queues of jobs are written: the lock is to be
+//! taken for rows that satisfy the other conditions, and for no more of them than are wanted. DataFusion evaluates a
+//! condition over a whole batch, and both sides of AND. So a rule for physical plans puts conditions that call functions with
+//! effects into an operator of their own above the others. What PostgreSQL does, whose plans evaluate
+//! conditions row by row in the order of the text, is the same where conditions without effects stand first, and more
+//! careful elsewhere.
+//!
+//! Cost: a batch of one row for each row that is kept.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use arrow::array::{AsArray, BooleanArray, RecordBatch};
+use arrow::datatypes::SchemaRef;
+use datafusion::common::Result;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{
+    Distribution, Partitioning, PhysicalExpr, ScalarFunctionExpr, conjunction, split_conjunction,
+};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::execution_plan::{SchedulingType, apply_expression_roots};
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
+};
+use futures::{Stream, StreamExt};
+use halcyon_task::poll_proceed;
+
+use crate::interrupts::go_on;
+
+/// Functions that do something that others, or later statements, can see.
+pub const WITH_EFFECTS: [&str; 19] = [
+    "nextval",
+    "pg_advisory_lock",
+    "pg_advisory_lock_shared",
+    "pg_advisory_unlock",
+    "pg_advisory_unlock_all",
+    "pg_advisory_unlock_shared",
+    "pg_advisory_xact_lock",
+    "pg_advisory_xact_lock_shared",
+    "pg_cancel_backend",
+    "pg_notify",
+    "pg_sleep",
+    "pg_terminate_backend",
+    "pg_try_advisory_lock",
+    "pg_try_advisory_lock_shared",
+    "pg_try_advisory_xact_lock",
+    "pg_try_advisory_xact_lock_shared",
+    "set_config",
+    "setseed",
+    "setval",
+];
+
+/// The rule.
+#[derive(Debug, Default)]
+pub(crate) struct EffectsLast;
+
+impl PhysicalOptimizerRule for EffectsLast {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        plan.transform_up(|node| {
+            let parted = node.downcast_ref::<FilterExec>().map(parted);
+            Ok(match parted.transpose()?.flatten() {
+                Some(parted) => Transformed::yes(parted),
+                None => Transformed::no(node),
+            })
+        })
+        .data()
+    }
+
+    fn name(&self) -> &'static str {
+        "effects_last"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// The two filters in the place of one whose condition has effects.
+fn parted(filter: &FilterExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let all = split_conjunction(filter.predicate());
+    let (last, first): (Vec<_>, Vec<_>) = all.into_iter().cloned().partition(has_effects);
+    // The rule comes before those that give filters a projection or a limit.
+    if last.is_empty() || filter.projection().is_some() || filter.fetch().is_some() {
+        return Ok(None);
+    }
+    let mut input = Arc::clone(filter.input());
+    if !first.is_empty() {
+        input = Arc::new(FilterExec::try_new(conjunction(first), input)?);
+    }
+    Ok(Some(Arc::new(EffectsExec::new(conjunction(last), input))))
+}
+
+fn has_effects(expr: &Arc<dyn PhysicalExpr>) -> bool {
+    let calls = |expr: &Arc<dyn PhysicalExpr>| {
+        let call = expr.downcast_ref::<ScalarFunctionExpr>();
+        Ok(call.is_some_and(|call| WITH_EFFECTS.contains(&call.fun().name())))
+    };
+    expr.exists(calls).expect("the closure does not fail")
+}
+
+/// Keeps the rows for which a condition with effects holds; no row is tried before the one before is read.
+#[derive(Debug)]
+struct EffectsExec {
+    condition: Arc<dyn PhysicalExpr>,
+    input: Arc<dyn ExecutionPlan>,
+    properties: Arc<PlanProperties>,
+}
+
+impl EffectsExec {
+    fn new(condition: Arc<dyn PhysicalExpr>, input: Arc<dyn ExecutionPlan>) -> Self {
+        let properties = PlanProperties::clone(input.properties())
+            .with_partitioning(Partitioning::UnknownPartitioning(1))
+            .with_scheduling_type(SchedulingType::Cooperative);
+        EffectsExec { condition, input, properties: Arc::new(properties) }
+    }
+
+    /// The operator above another input.
+    fn above(&self, mut inputs: Vec<Arc<dyn ExecutionPlan>>) -> Arc<dyn ExecutionPlan> {
+        assert_eq!(inputs.len(), 1, "the operator has one input");
+        Arc::new(EffectsExec::new(Arc::clone(&self.condition), inputs.remove(0)))
+    }
+}
+
+impl DisplayAs for EffectsExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EffectsExec: {}", self.condition)
+    }
+}
+
+impl ExecutionPlan for EffectsExec {
+    fn name(&self) -> &'static str {
+        "EffectsExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn required_input_distribution(&self) -> Vec<Distribution> {
+        vec![Distribution::SinglePartition]
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        apply_expression_roots([&self.condition], f)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self.above(children))
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self.above(children))
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let input = self.input.execute(partition, context)?;
+        Ok(Box::pin(Tried { condition: Arc::clone(&self.condition), input, rows: None }))
+    }
+}
+
+struct Tried {
+    condition: Arc<dyn PhysicalExpr>,
+    input: SendableRecordBatchStream,
+    /// The batch whose rows are tried, and the next one.
+    rows: Option<(RecordBatch, usize)>,
+}
+
+impl Tried {
+    /// The next row of the batch for which the condition holds.
+    fn next_row(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<RecordBatch>>> {
+        while let Some((batch, next)) = &mut self.rows {
+            if *next == batch.num_rows() {
+                break;
+            }
+            go_on()?;
+            ready!(poll_proceed(context));
+            let row = batch.slice(*next, 1);
+            *next += 1;
+            let holds = self.condition.evaluate(&row)?.into_array(1)?;
+            let holds: &BooleanArray = holds.as_boolean();
+            if holds.iter().next() == Some(Some(true)) {
+                return Poll::Ready(Ok(Some(row)));
+            }
+        }
+        Poll::Ready(Ok(None))
+    }
+}
+
+impl Stream for Tried {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            if let Some(row) = ready!(self.next_row(context))? {
+                return Poll::Ready(Some(Ok(row)));
+            }
+            match ready!(self.input.poll_next_unpin(context)) {
+                Some(Ok(batch)) => self.rows = Some((batch, 0)),
+                other => return Poll::Ready(other),
+            }
+        }
+    }
+}
+
+impl RecordBatchStream for Tried {
+    fn schema(&self) -> SchemaRef {
+        self.input.schema()
+    }
+}
