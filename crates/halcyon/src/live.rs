@@ -9,9 +9,10 @@ use halcyon_base::{duty, memory};
 use halcyon_catalog::{Catalog, Table};
 use halcyon_machine::topology::list_text;
 use halcyon_pgcatalog::{
-    Accounts, AdmissionRow, AdvisoryKey, AdvisoryRequest, AdvisoryRow, ClassRow, ControllerRow, CursorRow,
-    EffectiveRow, Effects, EventRow, LatencyRow, Live, LockRow, LogRow, QueueRow, SessionRow,
-    SessionShare, SessionState, SettingRow, StatementRow, TasksRow, TransactionRow, WorkerRow,
+    Accounts, AdmissionRow, AdvisoryKey, AdvisoryRequest, AdvisoryRow, ClassRow, ControllerRow,
+    CursorRow, EffectiveRow, Effects, EventRow, LatencyRow, Live, LockRow, LogRow, QueueRow,
+    SessionRow, SessionShare, SessionState, SettingRow, StatementRow, TasksRow, TransactionRow,
+    WorkerRow,
 };
 use halcyon_plan::executions::Execution;
 use halcyon_plan::lock_errors::cancelled;

@@ -1,4 +1,4 @@
-//! Conditions with effects are evaluated last, and row by row.
+//! Conditions with effects are evaluated last, and row by row; those that may fail behind those that cannot.
 //!
 //! `WHERE state = 'queued' AND pg_try_advisory_lock(id) LIMIT 1` is how queues of jobs are written: the lock is to be
 //! taken for rows that satisfy the other conditions, and for no more of them than are wanted. DataFusion evaluates a
@@ -7,7 +7,9 @@
 //! conditions row by row in the order of the text, is the same where conditions without effects stand first, and more
 //! careful elsewhere.
 //!
-//! Cost: a batch of one row for each row that is kept.
+//! Conditions that may fail come behind the others, and AND and OR before such are lazy ([`halcyon_scan::lazy`]).
+//!
+//! Cost: a batch of one row for each row that a condition with effects keeps.
 
 use std::fmt;
 use std::pin::Pin;
@@ -26,10 +28,13 @@ use datafusion::physical_expr::{
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::execution_plan::{SchedulingType, apply_expression_roots};
 use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
 };
 use futures::{Stream, StreamExt};
+use halcyon_scan::lazy::{and, lazily, may_fail};
+use halcyon_scan::scan::ScanExec;
 use halcyon_task::poll_proceed;
 
 use crate::interrupts::go_on;
@@ -68,9 +73,12 @@ impl PhysicalOptimizerRule for EffectsLast {
         _: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         plan.transform_up(|node| {
-            let parted = node.downcast_ref::<FilterExec>().map(parted);
-            Ok(match parted.transpose()?.flatten() {
-                Some(parted) => Transformed::yes(parted),
+            let changed = match node.downcast_ref::<FilterExec>() {
+                Some(filter) => parted(filter)?,
+                None => node.downcast_ref::<ProjectionExec>().map(lazy).transpose()?.flatten(),
+            };
+            Ok(match changed {
+                Some(changed) => Transformed::yes(changed),
                 None => Transformed::no(node),
             })
         })
@@ -86,19 +94,48 @@ impl PhysicalOptimizerRule for EffectsLast {
     }
 }
 
-/// The two filters in the place of one whose condition has effects.
+/// The filters in the place of one whose conditions have effects or may fail.
 fn parted(filter: &FilterExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-    let all = split_conjunction(filter.predicate());
-    let (last, first): (Vec<_>, Vec<_>) = all.into_iter().cloned().partition(has_effects);
     // The rule comes before those that give filters a projection or a limit.
-    if last.is_empty() || filter.projection().is_some() || filter.fetch().is_some() {
+    if !may_fail(filter.predicate()) || filter.projection().is_some() || filter.fetch().is_some() {
         return Ok(None);
     }
+    let all = split_conjunction(filter.predicate());
+    let (last, others): (Vec<_>, Vec<_>) = all.into_iter().cloned().partition(has_effects);
+    let (then, first): (Vec<_>, Vec<_>) = others.into_iter().partition(may_fail);
     let mut input = Arc::clone(filter.input());
-    if !first.is_empty() {
-        input = Arc::new(FilterExec::try_new(conjunction(first), input)?);
+    let mut steps: Vec<Arc<dyn PhysicalExpr>> = Vec::new();
+    steps.extend((!first.is_empty()).then(|| conjunction(first)));
+    for condition in then {
+        steps.push(lazily(&condition)?.data);
     }
-    Ok(Some(Arc::new(EffectsExec::new(conjunction(last), input))))
+    // A scan takes them one after the other; elsewhere DataFusion would put filters above each other together again.
+    if input.downcast_ref::<ScanExec>().is_none() {
+        steps = steps.into_iter().reduce(and).into_iter().collect();
+    }
+    for condition in steps {
+        input = Arc::new(FilterExec::try_new(condition, input)?);
+    }
+    if !last.is_empty() {
+        let condition = lazily(&conjunction(last))?.data;
+        input = Arc::new(EffectsExec::new(condition, input));
+    }
+    Ok(Some(input))
+}
+
+/// A projection whose AND and OR are lazy, if it has any that are to be.
+fn lazy(projection: &ProjectionExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let mut changes = false;
+    let mut exprs = projection.expr().to_vec();
+    for part in &mut exprs {
+        let changed = lazily(&part.expr)?;
+        changes |= changed.transformed;
+        part.expr = changed.data;
+    }
+    if !changes {
+        return Ok(None);
+    }
+    Ok(Some(Arc::new(ProjectionExec::try_new(exprs, Arc::clone(projection.input()))?)))
 }
 
 fn has_effects(expr: &Arc<dyn PhysicalExpr>) -> bool {

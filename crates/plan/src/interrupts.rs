@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use crate::effects_last::EffectsLast;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
@@ -14,7 +15,6 @@ use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::{PhysicalOptimizer, PhysicalOptimizerContext};
 use datafusion::physical_plan::ExecutionPlan;
-use crate::effects_last::EffectsLast;
 use halcyon_base::interrupt;
 use halcyon_joins::JoinOrder;
 use halcyon_scan::reach::FiltersReachScans;
@@ -47,7 +47,11 @@ pub(crate) fn watched(rule: Rule) -> Rule {
 pub(crate) fn watched_physical_rules() -> Vec<PhysicalRule> {
     let in_place_of = |rule: PhysicalRule| match rule.name() {
         "join_selection" => {
-            vec![Arc::new(EffectsLast) as PhysicalRule, Arc::new(FiltersReachScans), Arc::new(JoinOrder)]
+            vec![
+                Arc::new(EffectsLast) as PhysicalRule,
+                Arc::new(FiltersReachScans),
+                Arc::new(JoinOrder),
+            ]
         }
         _ => vec![rule],
     };

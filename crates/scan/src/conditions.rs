@@ -30,6 +30,7 @@ use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
 
 use crate::bounds::{Answer, Bound};
+use crate::lazy::may_fail;
 use crate::members::Members;
 
 /// Rows are numbered instead of masked when fewer than one in so many are left.
@@ -51,6 +52,8 @@ pub(crate) struct Condition {
     members: Option<Members>,
     /// What `expr` compares, if that is a column with a constant.
     bound: Option<Bound>,
+    /// Whether the condition may have an error for a row that those before have dropped.
+    may_fail: bool,
 }
 
 impl Condition {
@@ -71,15 +74,18 @@ impl Condition {
         });
         let expr = moved.data()?;
         let (members, bound) = (Members::of(&expr), Bound::of(&expr, &narrow));
-        Ok(Condition { expr, columns, schema: narrow, members, bound })
+        let may_fail = may_fail(&expr);
+        Ok(Condition { expr, columns, schema: narrow, members, bound, may_fail })
     }
 
-    /// The conditions that `predicate` is the AND of: first plain comparisons with constants, which cannot fail,
-    /// then the others in their order.
+    /// The conditions that `predicate` is the AND of: first plain comparisons with constants, then others that cannot
+    /// fail, then the others in their order.
     pub(crate) fn all_of(predicate: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<Vec<Self>> {
         let (mut plain, others): (Vec<_>, Vec<_>) =
             split_conjunction(predicate).into_iter().partition(|part| is_plain(part));
-        plain.extend(others);
+        let (fallible, safe): (Vec<_>, Vec<_>) =
+            others.into_iter().partition(|part| may_fail(part));
+        plain.extend(safe.into_iter().chain(fallible));
         plain.into_iter().map(|part| Condition::new(Arc::clone(part), schema)).collect()
     }
 
@@ -276,6 +282,9 @@ impl<'a> Rows<'a> {
 
     /// Keeps the rows for which a condition is true; returns how many it saw and how many it kept.
     fn keep(&mut self, condition: &Condition) -> Result<(usize, usize)> {
+        if condition.may_fail {
+            self.number();
+        }
         let seen = if let Kept::Numbered(_) = self.kept { self.left } else { self.rows };
         match self.zone.map_or(Answer::Of, |zone| condition.answer(zone)) {
             Answer::Of => {}
@@ -311,13 +320,18 @@ impl<'a> Rows<'a> {
                 self.kept = Kept::Numbered(numbers.as_primitive().clone());
             }
         }
-        if let Kept::Masked(mask) = &self.kept
-            && self.left * SPARSE < self.rows
-        {
+        if self.left * SPARSE < self.rows {
+            self.number();
+        }
+        Ok((seen, kept))
+    }
+
+    /// Numbers the rows that are left, if they are masked.
+    fn number(&mut self) {
+        if let Kept::Masked(mask) = &self.kept {
             let places = mask.values().set_indices().map(|place| place as u32);
             self.kept = Kept::Numbered(UInt32Array::from_iter_values(places));
         }
-        Ok((seen, kept))
     }
 
     /// Keeps the rows for which all conditions are true. Found ones come last.

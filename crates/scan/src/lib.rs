@@ -12,6 +12,7 @@
 mod bounds;
 mod conditions;
 mod estimates;
+pub mod lazy;
 mod members;
 pub mod provider;
 mod ranges;
