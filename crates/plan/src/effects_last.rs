@@ -35,9 +35,9 @@ use datafusion::physical_plan::{
 use futures::{Stream, StreamExt};
 use halcyon_scan::lazy::{and, lazily, may_fail};
 use halcyon_scan::scan::ScanExec;
+use halcyon_sql::diagnose::external;
+use halcyon_sql::error::SqlError;
 use halcyon_task::poll_proceed;
-
-use crate::interrupts::go_on;
 
 /// Functions that do something that others, or later statements, can see.
 pub const WITH_EFFECTS: [&str; 19] = [
@@ -246,7 +246,7 @@ impl Tried {
             if *next == batch.num_rows() {
                 break;
             }
-            go_on()?;
+            SqlError::unless_interrupted().map_err(external)?;
             ready!(poll_proceed(context));
             let row = batch.slice(*next, 1);
             *next += 1;

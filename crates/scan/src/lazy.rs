@@ -5,7 +5,7 @@
 //! conditions are evaluated over whole batches, both sides of an operator alike, but for those whose right side may
 //! fail ([`may_fail`]): that side is evaluated over the rows that need it.
 //!
-//! Invariant, checked by `lazy.slt`: what stands behind AND, OR or CASE fails for no row that what stands before has
+//! Invariant, checked by `a_side_is_evaluated_where_it_is_open` and by `lazy.slt` on every executor: what stands behind AND, OR or CASE fails for no row that what stands before has
 //! decided. Cost where it applies: a copy of the rows that are left.
 
 use std::fmt;
@@ -194,5 +194,43 @@ impl PhysicalExpr for Lazy {
 
     fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::Int32Array;
+    use arrow::datatypes::Field;
+    use datafusion::physical_expr::expressions::{binary, col, lit};
+
+    use super::*;
+
+    #[test]
+    fn a_side_is_evaluated_where_it_is_open() {
+        let schema = Arc::new(Schema::new(vec![Field::new("a", DataType::Int32, true)]));
+        let column = Int32Array::from(vec![Some(0), Some(5), None, Some(10)]);
+        let batch = RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(column)]).unwrap();
+        let of = |left, operator, right| binary(left, operator, right, &schema).unwrap();
+        let a = || col("a", &schema).unwrap();
+        let is_zero = || of(a(), Operator::Eq, lit(0));
+        let quotient = || of(of(lit(10), Operator::Divide, a()), Operator::Gt, lit(1));
+        let not_zero = of(a(), Operator::NotEq, lit(0));
+        let cases = [
+            (of(not_zero, Operator::And, quotient()), [Some(false), Some(true), None, Some(false)]),
+            (of(is_zero(), Operator::Or, quotient()), [Some(true), Some(true), None, Some(false)]),
+            (of(lit(false), Operator::And, quotient()), [Some(false); 4]),
+            (of(lit(true), Operator::Or, quotient()), [Some(true); 4]),
+        ];
+        for (plain, expected) in cases {
+            let lazy = lazily(&plain).unwrap();
+            assert!(lazy.transformed && may_fail(&plain), "{plain}");
+            let found = lazy.data.evaluate(&batch).unwrap().into_array(4).unwrap();
+            assert_eq!(found.as_boolean(), &BooleanArray::from(expected.to_vec()), "{plain}");
+        }
+        // What decides nothing leaves the error.
+        let open = of(lit(true), Operator::And, quotient());
+        assert!(lazily(&open).unwrap().data.evaluate(&batch).is_err());
+        let safe = of(is_zero(), Operator::Or, of(a(), Operator::Lt, lit(3)));
+        assert!(!lazily(&safe).unwrap().transformed && !may_fail(&safe));
     }
 }

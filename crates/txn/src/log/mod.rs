@@ -197,7 +197,7 @@ impl Log {
 
     /// The wait of a task for the log to be durable up to `lsn`; none is under way before the task asks.
     pub fn wait_as_task(&self, lsn: Lsn) -> DurableWait {
-        self.writer.wait_as_task(lsn)
+        DurableWait::new(Arc::clone(self.writer.shared()), lsn)
     }
 
     /// Sees to it that the log becomes durable up to its present end within [`LogOptions::delay`].

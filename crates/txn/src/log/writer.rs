@@ -17,7 +17,6 @@ use super::disk::{File, Storage, read_all};
 use super::frame::{self, FOLDER, FrameKind, file_path, first_of};
 use super::gather::Gather;
 use super::manifest::{self, Known, Manifest, Stage};
-use super::turn::DurableWait;
 use super::{LogError, LogOptions, LogStatistics, Lsn, MARK_BYTES, Payload};
 use halcyon_base::crc32c::crc32c;
 use halcyon_base::duty;
@@ -321,13 +320,8 @@ impl Writer {
         Ok(())
     }
 
-    pub(crate) fn wait_as_task(&self, lsn: Lsn) -> DurableWait {
-        DurableWait::new(Arc::clone(&self.shared), lsn)
-    }
-
-    /// What its tests look at.
-    #[cfg(all(test, not(shuttle)))]
-    pub(super) fn shared(&self) -> &Shared {
+    /// For those who wait without a thread.
+    pub(super) fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
 
