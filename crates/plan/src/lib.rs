@@ -30,6 +30,7 @@ pub mod execution;
 pub mod executions;
 pub mod functions;
 mod growing;
+mod guards;
 pub mod interrupts;
 pub mod intervals;
 mod join_keys;

@@ -56,6 +56,7 @@ use crate::env::Env;
 use crate::execution;
 use crate::functions::{self, PgCast};
 use crate::growing;
+use crate::guards;
 use crate::interrupts::go_on;
 use crate::join_keys::with_null_safe_keys;
 use crate::levels::aggregates_are_own;
@@ -213,15 +214,15 @@ pub fn analyze(
 pub fn optimize(plan: LogicalPlan, df: &DataFusion) -> Result<LogicalPlan> {
     // The state serves as configuration because it knows functions; it has no clock, so nothing of
     // the execution is folded.
-    let plan = with_kept_cases(with_flat_unions(plan)?)?;
+    let plan = guards::guarded(with_flat_unions(plan)?)?;
     let plan = df.state().optimizer().optimize(plan, df.state(), |_, _| {})?;
     with_plain_arithmetic(with_null_safe_keys(plan)?)
 }
 
 /// Optimises in the short way, as [`optimize`] does in full, for plain plans; `None` for others.
 pub fn optimize_briefly(plan: &LogicalPlan, df: &DataFusion) -> Result<Option<LogicalPlan>> {
-    let plan = match has_case(plan) {
-        true => df.brief().optimize(&with_kept_cases(plan.clone())?, df.state())?,
+    let plan = match guards::concerns(plan) {
+        true => df.brief().optimize(&guards::guarded(plan.clone())?, df.state())?,
         false => df.brief().optimize(plan, df.state())?,
     };
     plan.map(|plan| with_plain_arithmetic(with_null_safe_keys(plan)?)).transpose()
@@ -248,7 +249,7 @@ pub fn analyze_expr(
         .with_schema(Arc::new(schema.clone()))
         .with_config_options(Arc::clone(df.options()))
         .build();
-    let expr = expr.transform_up(|expr| Ok(kept_case(expr, schema))).data()?;
+    let expr = expr.transform_up(|expr| Ok(guards::kept_case(expr, schema))).data()?;
     let expr = ExprSimplifier::new(context).simplify(expr)?;
     Ok((expr.transform_up(|e| Ok(unguarded(e))).data()?, collation))
 }
@@ -2055,53 +2056,6 @@ fn guarded(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let checked = arithmetic::check(expr, schema)?;
     let checked = checked.transform_data(|expr| concatenation::check(expr, schema))?;
     checked.transform_data(|expr| intervals::check(expr, schema))
-}
-
-/// Whether a CASE stands anywhere in a plan that has no subqueries.
-fn has_case(plan: &LogicalPlan) -> bool {
-    let is_case = |expr: &Expr| Ok(matches!(expr, Expr::Case(_)));
-    let has = |node: &LogicalPlan| {
-        let mut found = false;
-        node.apply_expressions(|expr| {
-            found |= expr.exists(is_case)?;
-            Ok(TreeNodeRecursion::Continue)
-        })?;
-        Ok(found)
-    };
-    plan.exists(has).expect("the closures do not fail")
-}
-
-/// Keeps the simplifier from writing a CASE of conditions with AND and OR, which look at both sides: what a branch
-/// excludes must not be evaluated.
-fn with_kept_cases(plan: LogicalPlan) -> Result<LogicalPlan> {
-    rewrite_expressions(plan, |expr, schema| Ok(kept_case(expr, schema)))
-}
-
-/// A CASE of conditions that may fail, as one that compares them with true: the simplifier leaves such alone.
-fn kept_case(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
-    let Expr::Case(Case { expr: None, when_then_expr, else_expr }) = &expr else {
-        return Transformed::no(expr);
-    };
-    let is_condition = |expr: &Expr| expr.get_type(schema).is_ok_and(|ty| ty == DataType::Boolean);
-    let fails = |expr: &Expr| {
-        let part = |expr: &Expr| {
-            Ok(match expr {
-                Expr::ScalarFunction(_) | Expr::Cast(_) => true,
-                Expr::BinaryExpr(binary) => binary.op.is_numerical_operators(),
-                _ => false,
-            })
-        };
-        expr.exists(part).expect("the closure does not fail")
-    };
-    let later = when_then_expr.iter().skip(1).any(|(when, _)| fails(when));
-    let may_fail = later
-        || when_then_expr.iter().any(|(_, then)| fails(then))
-        || else_expr.as_deref().is_some_and(fails);
-    if !may_fail || !is_condition(&when_then_expr[0].1) {
-        return Transformed::no(expr);
-    }
-    let Expr::Case(case) = expr else { unreachable!("looked at above") };
-    Transformed::yes(Expr::Case(Case { expr: Some(Box::new(lit(true))), ..case }))
 }
 
 /// Undoes [`guarded`] and the replacement of ILIKE.

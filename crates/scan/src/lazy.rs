@@ -69,12 +69,17 @@ const SAFE: [&str; 44] = [
     "sign",
 ];
 
+/// Whether a function of this name is known to have a value for every argument.
+pub fn has_value_for_all(function: &str) -> bool {
+    SAFE.contains(&function)
+}
+
 /// Whether an expression may have an error instead of a value: divisions, arithmetic, casts from texts and functions that
 /// are not known to have a value for every argument.
 pub fn may_fail(expr: &Arc<dyn PhysicalExpr>) -> bool {
     let fails = |part: &Arc<dyn PhysicalExpr>| {
         if let Some(call) = part.downcast_ref::<ScalarFunctionExpr>() {
-            return Ok(!SAFE.contains(&call.fun().name()));
+            return Ok(!has_value_for_all(call.fun().name()));
         }
         if let Some(operation) = part.downcast_ref::<BinaryExpr>() {
             use Operator::{Divide, Minus, Modulo, Multiply, Plus};
