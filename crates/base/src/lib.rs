@@ -13,6 +13,7 @@ pub mod interrupt;
 pub mod memory;
 #[cfg(shuttle)]
 pub mod model;
+pub mod parking;
 pub mod planted;
 pub mod rng;
 pub mod sqlstate;

@@ -25,8 +25,7 @@ use std::collections::HashMap;
 use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker, ready};
-use std::thread::Thread;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
@@ -48,8 +47,8 @@ use futures::channel::oneshot;
 use futures::future::{AbortHandle, abortable};
 use futures::{FutureExt, StreamExt};
 use halcyon_aggregates::{watched, with_widened_integers};
-use halcyon_base::clock;
 use halcyon_base::memory::Work;
+use halcyon_base::{clock, parking};
 use halcyon_operators::{findings_reach_scans, hash_joins, on_workers, paced, shared_parts};
 use halcyon_store::Partition;
 use halcyon_task::{Annotation, ClassId, Locality, Priority, RunningGroup};
@@ -566,16 +565,7 @@ impl Iterator for BatchStream {
 
 /// Waits for a future on the caller's thread, which may itself stand inside any executor.
 fn block_on<F: Future>(future: F) -> F::Output {
-    struct Unpark(Thread);
-    impl Wake for Unpark {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-    thread_local! {
-        static WAKER: Waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-    }
-    let waker = WAKER.with(Waker::clone);
+    let waker = parking::waker();
     let mut context = Context::from_waker(&waker);
     let mut future = std::pin::pin!(future);
     loop {

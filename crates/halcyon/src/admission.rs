@@ -8,11 +8,9 @@
 //! Checked by `statements_of_a_limited_class_wait_and_hold_no_thread` and
 //! `a_transaction_with_locks_is_never_held_up`.
 
-use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::Thread;
+use std::task::{Context, Poll};
 
-use halcyon_base::duty;
+use halcyon_base::{duty, parking};
 use halcyon_plan::lock_errors::cancelled;
 use halcyon_prepare::plan::{Plan, Prepared};
 use halcyon_sql::error::Result;
@@ -112,18 +110,9 @@ fn poll_gate(
     }
 }
 
-/// Wakes a thread that waits.
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
 /// Has the thread wait until `poll` is ready.
 fn block_on(mut poll: impl FnMut(&mut Context<'_>) -> Poll<()>) {
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let waker = parking::waker();
     let mut context = Context::from_waker(&waker);
     while poll(&mut context).is_pending() {
         std::thread::park();

@@ -6,10 +6,10 @@
 //! COPY. COPY TO STDOUT reads its roots when it begins, and holds no lock for its data.
 
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::Thread;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use halcyon_base::parking;
 use halcyon_catalog::Catalog;
 use halcyon_plan::env::{Clock, Env};
 use halcyon_sql::error::{Result, SqlError, SqlState};
@@ -171,14 +171,7 @@ impl Session {
 
     /// Waits until the view of the open subscription has changed, at most [`Session::CHANGES_WAIT`].
     pub fn wait_for_changes(&mut self) {
-        struct Unpark(Thread);
-        impl Wake for Unpark {
-            fn wake(self: Arc<Self>) {
-                self.0.unpark();
-            }
-        }
-        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-        if self.poll_changes(&mut Context::from_waker(&waker)).is_pending() {
+        if self.poll_changes(&mut Context::from_waker(&parking::waker())).is_pending() {
             std::thread::park_timeout(LOOK);
         }
     }

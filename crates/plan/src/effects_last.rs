@@ -40,7 +40,7 @@ use halcyon_sql::error::SqlError;
 use halcyon_task::poll_proceed;
 
 /// Functions that do something that others, or later statements, can see.
-pub const WITH_EFFECTS: [&str; 19] = [
+const WITH_EFFECTS: [&str; 19] = [
     "nextval",
     "pg_advisory_lock",
     "pg_advisory_lock_shared",
@@ -61,6 +61,11 @@ pub const WITH_EFFECTS: [&str; 19] = [
     "setseed",
     "setval",
 ];
+
+/// Whether a function of this name does something that others, or later statements, can see.
+pub fn has_effects(function: &str) -> bool {
+    WITH_EFFECTS.contains(&function)
+}
 
 /// The rule.
 #[derive(Debug, Default)]
@@ -101,7 +106,7 @@ fn parted(filter: &FilterExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         return Ok(None);
     }
     let all = split_conjunction(filter.predicate());
-    let (last, others): (Vec<_>, Vec<_>) = all.into_iter().cloned().partition(has_effects);
+    let (last, others): (Vec<_>, Vec<_>) = all.into_iter().cloned().partition(acts);
     let (then, first): (Vec<_>, Vec<_>) = others.into_iter().partition(may_fail);
     let mut input = Arc::clone(filter.input());
     let mut steps: Vec<Arc<dyn PhysicalExpr>> = Vec::new();
@@ -138,10 +143,10 @@ fn lazy(projection: &ProjectionExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     Ok(Some(Arc::new(ProjectionExec::try_new(exprs, Arc::clone(projection.input()))?)))
 }
 
-fn has_effects(expr: &Arc<dyn PhysicalExpr>) -> bool {
+fn acts(expr: &Arc<dyn PhysicalExpr>) -> bool {
     let calls = |expr: &Arc<dyn PhysicalExpr>| {
         let call = expr.downcast_ref::<ScalarFunctionExpr>();
-        Ok(call.is_some_and(|call| WITH_EFFECTS.contains(&call.fun().name())))
+        Ok(call.is_some_and(|call| has_effects(call.fun().name())))
     };
     expr.exists(calls).expect("the closure does not fail")
 }

@@ -16,42 +16,56 @@ use datafusion::logical_expr::utils::{conjunction, merge_schema, split_conjuncti
 use datafusion::logical_expr::{Expr, ExprSchemable, Join, LogicalPlan, Operator, lit};
 use halcyon_scan::lazy::has_value_for_all;
 
+use crate::interrupts::go_on;
+
 /// Nodes that the right side of AND and OR may have to be written as a CASE, where it stands twice.
 const NODES_TWICE: usize = 64;
 
 /// Conditions that are copied for one join at most; beyond, they stay as they are.
 const COPIES_MAX: usize = 64;
 
-/// Whether anything of [`guarded`] concerns a plan.
-pub(crate) fn concerns(plan: &LogicalPlan) -> bool {
-    let concerns = |node: &LogicalPlan| {
-        use LogicalPlan::{Aggregate, Join, Window};
+/// Whether [`guarded`] may change anything in a plan.
+fn concerns(plan: &LogicalPlan) -> bool {
+    use LogicalPlan::{Aggregate, Join, Window};
+    let mut found = false;
+    let walked = plan.apply_with_subqueries(|node| {
         let combines = matches!(node, Aggregate(_) | Window(_) | Join(_));
-        let mut found = false;
+        let is_of_those = |part: &Expr| {
+            Ok(match part {
+                Expr::Case(_) => true,
+                Expr::BinaryExpr(binary) => combines && is_logical(binary.op),
+                _ => false,
+            })
+        };
         node.apply_expressions(|expr| {
-            found |= expr.exists(|part| {
-                Ok(match part {
-                    Expr::Case(_) => true,
-                    Expr::BinaryExpr(binary) => combines && is_logical(binary.op),
-                    _ => false,
-                })
-            })?;
-            Ok(TreeNodeRecursion::Continue)
-        })?;
-        Ok(found)
-    };
-    plan.exists(concerns).expect("the closures do not fail")
+            found |= expr.exists(is_of_those)?;
+            Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        })
+    });
+    walked.expect("the closures do not fail");
+    found
 }
 
-/// The plan in which nothing is evaluated that the statement has excluded. Cost: O(expressions).
-pub(crate) fn guarded(plan: LogicalPlan) -> Result<LogicalPlan> {
+/// The plan in which nothing is evaluated that the statement has excluded; `None` if that is the plan itself.
+///
+/// Errors: 57014 if the statement is to end. Cost: O(expressions).
+pub(crate) fn guarded(plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
+    match concerns(plan) {
+        true => rewritten(plan.clone()).map(Some),
+        false => Ok(None),
+    }
+}
+
+fn rewritten(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|node| {
+        go_on()?;
         let schema = merge_schema(&node.inputs());
         let is_aggregate = matches!(node, LogicalPlan::Aggregate(_) | LogicalPlan::Window(_));
         let names = NamePreserver::new(&node);
         let kept = node.map_expressions(|expr| {
             let name = names.save(&expr);
             let new = expr.transform_up(|part| {
+                go_on()?;
                 let kept = kept_case(part, &schema);
                 Ok(match is_aggregate {
                     true => kept.transform_data(|part| Ok(kept_side(part, &schema)))?,

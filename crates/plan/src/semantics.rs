@@ -214,17 +214,16 @@ pub fn analyze(
 pub fn optimize(plan: LogicalPlan, df: &DataFusion) -> Result<LogicalPlan> {
     // The state serves as configuration because it knows functions; it has no clock, so nothing of
     // the execution is folded.
-    let plan = guards::guarded(with_flat_unions(plan)?)?;
+    let plan = with_flat_unions(plan)?;
+    let plan = guards::guarded(&plan)?.unwrap_or(plan);
     let plan = df.state().optimizer().optimize(plan, df.state(), |_, _| {})?;
     with_plain_arithmetic(with_null_safe_keys(plan)?)
 }
 
 /// Optimises in the short way, as [`optimize`] does in full, for plain plans; `None` for others.
 pub fn optimize_briefly(plan: &LogicalPlan, df: &DataFusion) -> Result<Option<LogicalPlan>> {
-    let plan = match guards::concerns(plan) {
-        true => df.brief().optimize(&guards::guarded(plan.clone())?, df.state())?,
-        false => df.brief().optimize(plan, df.state())?,
-    };
+    let guarded = guards::guarded(plan)?;
+    let plan = df.brief().optimize(guarded.as_ref().unwrap_or(plan), df.state())?;
     plan.map(|plan| with_plain_arithmetic(with_null_safe_keys(plan)?)).transpose()
 }
 

@@ -255,20 +255,11 @@ mod tests {
 
     #[test]
     fn changes_of_other_threads_wake_a_follower_without_one() {
-        /// Wakes a thread that parks.
-        struct Parked(std::thread::Thread);
-
-        impl std::task::Wake for Parked {
-            fn wake(self: Arc<Self>) {
-                self.0.unpark();
-            }
-        }
-
         const CHANGES: u64 = 2_000;
         let feed = ViewFeed::default();
         std::thread::scope(|scope| {
             scope.spawn(|| (0..CHANGES).for_each(|_| feed.publish(rows(1))));
-            let waker = Waker::from(Arc::new(Parked(std::thread::current())));
+            let waker = halcyon_base::parking::waker();
             let mut follower = Follower::behind(0);
             while follower.position() < CHANGES {
                 let context = &mut Context::from_waker(&waker);

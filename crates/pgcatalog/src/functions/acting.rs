@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use super::*;
 use crate::effects::{AdvisoryKey, AdvisoryRequest, Effects};
+#[cfg(test)]
+use halcyon_plan::effects_last::has_effects;
 
 /// The functions.
 pub(super) const FUNCTIONS: &[Definition] = &[
@@ -55,6 +57,17 @@ pub(super) const FUNCTIONS: &[Definition] = &[
         Ok(nothing())
     }),
 ];
+
+#[cfg(test)]
+#[test]
+fn functions_that_act_are_evaluated_last() {
+    let names = FUNCTIONS.iter().map(|function| function.name);
+    let missing: Vec<&str> = names.filter(|name| !has_effects(name)).collect();
+    assert!(
+        missing.is_empty(),
+        "{missing:?} are missing among those of `halcyon_plan::effects_last`"
+    );
+}
 
 /// Errors: 0A000 where stored queries are bound, and nothing runs.
 fn effects(context: &Context) -> Result<&dyn Effects> {

@@ -23,7 +23,7 @@ pub struct DurableWait {
     lsn: Lsn,
     /// Of the task's entry among those who wait; set by who has taken it out to wake the task.
     told: Arc<AtomicBool>,
-    /// Whether such an entry was made that nobody has been heard of since.
+    /// Whether such an entry was made, and the task has not taken its turn since.
     is_entered: bool,
     /// When the task looks again by itself, because a batch is held back and no other waiter was there to end that.
     held_until: Option<Instant>,
@@ -57,10 +57,10 @@ impl DurableWait {
             }
             let entered = state.position(&self.told);
             let others = state.waiters.len() - usize::from(entered.is_some());
-            if state.busy || state.durable >= self.lsn || !state.gather.is_ripe(others + 1) {
-                if state.durable >= self.lsn {
-                    continue;
-                }
+            if state.durable >= self.lsn {
+                continue;
+            }
+            if state.busy || !state.gather.is_ripe(others + 1) {
                 return Ok(false);
             }
             if let Some(at) = entered {
