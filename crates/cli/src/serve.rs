@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use halcyon::{Database, Workers};
 use halcyon_console::{Console, ConsoleConfig};
-use halcyon_server::{ServerConfig, TlsFiles, serve};
+use halcyon_server::{ServerConfig, TlsFiles, UnixSocket, serve};
 
 use crate::demo::Demo;
 
@@ -24,6 +24,12 @@ pub struct Options {
     /// Address and port to listen at
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:5433")]
     pub listen: SocketAddr,
+    /// Folder of a Unix socket beside the address: .s.PGSQL.PORT
+    #[arg(long, value_name = "DIR")]
+    pub unix_socket: Option<PathBuf>,
+    /// Mode of the Unix socket's file, in octal; who may open it may log in as from this machine
+    #[arg(long, value_name = "MODE", default_value = "700", requires = "unix_socket", value_parser = file_mode)]
+    pub unix_socket_mode: u32,
     /// Address and port of the web console, of /metrics, /health and /ready
     #[arg(long, value_name = "ADDRESS")]
     pub http: Option<SocketAddr>,
@@ -74,6 +80,14 @@ fn processors(text: &str) -> Result<Processors, String> {
     match listed.iter().find(|cpu| !allowed.contains(cpu)) {
         Some(cpu) => Err(format!("this process may not use processor {cpu}, but {allowed:?}")),
         None => Ok(Processors(listed)),
+    }
+}
+
+/// The rights of a file, in octal.
+fn file_mode(text: &str) -> Result<u32, String> {
+    match u32::from_str_radix(text, 8) {
+        Ok(mode @ 0..=0o777) => Ok(mode),
+        _ => Err("it is an octal number up to 777".into()),
     }
 }
 
@@ -155,6 +169,9 @@ fn start(
     if let Some(console) = &console {
         let _ = writeln!(out, "console at {}", console.url());
     }
+    if let Some(path) = server.unix_socket() {
+        let _ = writeln!(out, "Unix socket at {}", path.display());
+    }
     let _ = writeln!(out, "{}", invitation(server.address(), options.demo));
     signals.wait();
     let _ = writeln!(std::io::stderr(), "ending");
@@ -181,6 +198,8 @@ fn config(options: &Options) -> Result<ServerConfig, String> {
     };
     Ok(ServerConfig {
         listen: options.listen,
+        unix_socket: (options.unix_socket.clone())
+            .map(|folder| UnixSocket { folder, mode: options.unix_socket_mode }),
         tls: options.tls(),
         password,
         connections_max: options.connections,

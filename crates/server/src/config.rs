@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::tls::{TlsError, TlsFiles};
@@ -12,6 +13,8 @@ use crate::tls::{TlsError, TlsFiles};
 pub struct ServerConfig {
     /// Address to listen at; port 0 takes any free one.
     pub listen: SocketAddr,
+    /// A Unix socket beside the address.
+    pub unix_socket: Option<UnixSocket>,
     /// Certificate and key; without them TLS is not offered.
     pub tls: Option<TlsFiles>,
     /// Password given to the first superuser before the first connection.
@@ -34,10 +37,21 @@ pub struct ServerConfig {
     pub busy_poll: Duration,
 }
 
+/// A Unix socket: `.s.PGSQL.PORT` in a folder, where PostgreSQL's clients look for it if they are given the folder as
+/// their host. Who may open it may log in as from this machine's own address.
+#[derive(Clone, Debug)]
+pub struct UnixSocket {
+    /// The folder, which exists.
+    pub folder: PathBuf,
+    /// Mode of the socket's file: 0o700 is for this process's user alone.
+    pub mode: u32,
+}
+
 impl Default for ServerConfig {
     fn default() -> Self {
         ServerConfig {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 5433)),
+            unix_socket: None,
             tls: None,
             password: None,
             connections_max: 2_000,
@@ -74,6 +88,13 @@ pub enum StartError {
         /// The system's error.
         error: io::Error,
     },
+    /// The Unix socket cannot be made.
+    UnixSocket {
+        /// The folder.
+        folder: PathBuf,
+        /// The system's error.
+        error: io::Error,
+    },
     /// No threads could be made.
     Threads(io::Error),
 }
@@ -90,6 +111,9 @@ impl fmt::Display for StartError {
             StartError::Tls(error) => write!(f, "TLS: {error}"),
             StartError::Password(error) => write!(f, "password: {}", error.message()),
             StartError::Listen { listen, error } => write!(f, "cannot listen at {listen}: {error}"),
+            StartError::UnixSocket { folder, error } => {
+                write!(f, "cannot make a Unix socket in {}: {error}", folder.display())
+            }
             StartError::Threads(error) => write!(f, "cannot make threads: {error}"),
         }
     }

@@ -9,7 +9,6 @@
 //! Invariant, checked by `sockets_go_where_fewest_are`: a lane's count is the number of its living places.
 
 use std::io;
-use std::net::TcpStream;
 use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -117,7 +116,7 @@ impl Lanes {
 
 impl Roads {
     /// Brings a socket to the lane with the fewest, where `serve` makes a task of it.
-    pub fn bring<T>(&self, stream: TcpStream, serve: impl FnOnce(TcpStream, LanePlace) -> T)
+    pub fn bring<S, T>(&self, socket: S, serve: impl FnOnce(S, LanePlace) -> T)
     where
         T: Future<Output = ()> + Send + 'static,
     {
@@ -127,13 +126,13 @@ impl Roads {
         road.sockets.fetch_add(1, Ordering::Relaxed);
         let (sockets, doings) = (Arc::clone(&road.sockets), Arc::clone(&self.doings));
         let place = LanePlace { sockets, doings, lane };
-        road.handle.spawn(serve(stream, place));
+        road.handle.spawn(serve(socket, place));
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::net::TcpListener;
+    use std::net::{TcpListener, TcpStream};
     use std::sync::mpsc;
 
     use super::*;

@@ -17,6 +17,7 @@ mod connection;
 mod farewell;
 pub mod format;
 mod lanes;
+mod listener;
 mod logins;
 mod rows;
 mod scram;
@@ -27,7 +28,7 @@ mod startup;
 mod tls;
 pub mod wire;
 
-pub use config::{ServerConfig, StartError, is_loopback, refuse_exposure};
+pub use config::{ServerConfig, StartError, UnixSocket, is_loopback, refuse_exposure};
 pub use logins::{Logins, Seat};
 pub use server::{Server, serve};
 pub use tls::{Tls, TlsError, TlsFiles};

@@ -1,19 +1,20 @@
 //! The listener: it accepts connections, counts them and ends them.
 
-use std::net::{SocketAddr, TcpStream as StdStream};
+use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use halcyon::Database;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 
-use crate::config::{ServerConfig, StartError};
+use crate::config::{ServerConfig, StartError, UnixSocket};
 use crate::connection::Connection;
 use crate::lanes::{LanePlace, Lanes, Roads};
+use crate::listener::{Arrival, Listener, SocketFile};
 use crate::logins::Logins;
 use crate::shared::Shared;
-use crate::socket::Socket;
 use crate::startup;
 use crate::tls::Tls;
 
@@ -25,6 +26,7 @@ const TLS_HANDSHAKE: u8 = 0x16;
 /// A running server. Dropping it ends it as [`Server::shutdown`] does.
 pub struct Server {
     address: SocketAddr,
+    unix: Option<SocketFile>,
     shared: Arc<Shared>,
     lanes: Option<Lanes>,
 }
@@ -50,10 +52,24 @@ pub fn serve(db: Database, config: ServerConfig) -> Result<Server, StartError> {
     let refused = |error| StartError::Listen { listen, error };
     let listener = lanes.first().block_on(TcpListener::bind(listen)).map_err(refused)?;
     let address = listener.local_addr().map_err(refused)?;
+    let unix = match &config.unix_socket {
+        None => None,
+        Some(UnixSocket { folder, mode }) => {
+            let opened =
+                lanes.first().block_on(async { SocketFile::open(folder, address.port(), *mode) });
+            let refused = |error| StartError::UnixSocket { folder: folder.clone(), error };
+            Some(opened.map_err(refused)?)
+        }
+    };
     let shared = Shared::new(db, config, tls);
-    lanes.first().spawn(accept(shared.clone(), listener, lanes.roads()));
+    lanes.first().spawn(accept(shared.clone(), Listener::Tcp(listener), lanes.roads()));
     tracing::info!(%address, tls = shared.tls.is_some(), "listening");
-    Ok(Server { address, shared, lanes: Some(lanes) })
+    let unix = unix.map(|(file, listener)| {
+        lanes.first().spawn(accept(shared.clone(), Listener::Unix(listener), lanes.roads()));
+        tracing::info!(path = %file.path().display(), "listening");
+        file
+    });
+    Ok(Server { address, unix, shared, lanes: Some(lanes) })
 }
 
 /// Gives the first superuser a password; the statement has only its verifier.
@@ -69,6 +85,11 @@ impl Server {
     /// The address bound.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The file of the Unix socket, if there is one.
+    pub fn unix_socket(&self) -> Option<&Path> {
+        self.unix.as_ref().map(SocketFile::path)
     }
 
     /// Connections that have logged in.
@@ -89,6 +110,7 @@ impl Server {
 
     fn stop(&mut self) {
         let Some(lanes) = self.lanes.take() else { return };
+        self.unix = None;
         self.shared.stop();
         let grace = self.shared.config.shutdown_grace;
         lanes.first().block_on(async {
@@ -127,19 +149,18 @@ impl Drop for Counted {
     }
 }
 
-async fn accept(shared: Arc<Shared>, listener: TcpListener, lanes: Roads) {
+async fn accept(shared: Arc<Shared>, listener: Listener, lanes: Roads) {
     let mut stopping = shared.stopping.subscribe();
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             _ = stopping.wait_for(|stopping| *stopping) => return,
         };
-        // The socket leaves this lane's event queue for its own one's.
-        match accepted.and_then(|(stream, peer)| Ok((stream.into_std()?, peer))) {
-            Ok((stream, peer)) => {
+        match accepted {
+            Ok(arrival) => {
                 shared.sockets.fetch_add(1, Ordering::Relaxed);
                 let counted = Counted(shared.clone());
-                lanes.bring(stream, |stream, place| handle(counted, place, stream, peer));
+                lanes.bring(arrival, |arrival, place| handle(counted, place, arrival));
             }
             Err(error) => {
                 // Out of file descriptors, most likely: others must close theirs first.
@@ -150,17 +171,14 @@ async fn accept(shared: Arc<Shared>, listener: TcpListener, lanes: Roads) {
     }
 }
 
-async fn handle(counted: Counted, place: LanePlace, stream: StdStream, peer: SocketAddr) {
+async fn handle(counted: Counted, place: LanePlace, arrival: Arrival) {
     let shared = &counted.0;
-    let stream = match TcpStream::from_std(stream) {
-        Ok(stream) => stream,
+    let (socket, peer) = match arrival.settle() {
+        Ok(settled) => settled,
         Err(error) => return tracing::warn!(%error, "cannot serve a connection"),
     };
-    let _ = stream.set_nodelay(true);
-    let peer = peer.ip();
-    let socket = Socket::new(stream);
     let watch = socket.watch();
-    let presence = shared.antechamber.enter(peer.to_canonical());
+    let presence = shared.antechamber.enter(peer.address());
     let login = async {
         match socket.peek().await {
             Ok(Some(TLS_HANDSHAKE)) => startup::login_tls(shared, socket, peer).await,

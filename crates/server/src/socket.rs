@@ -6,27 +6,65 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use pgwire::tokio::tokio_rustls::server::TlsStream;
-use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
-use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
+use tokio::net::{TcpStream, UnixStream, tcp, unix};
 
-/// A TCP stream that a watcher shares. The reading side is the connection's own: tokio knows after a
+/// A stream that a watcher shares. The reading side is the connection's own: tokio knows after a
 /// read that did not fill its buffer that nothing is left, and asks the kernel no second time.
 pub struct Socket {
-    read: OwnedReadHalf,
-    write: Arc<OwnedWriteHalf>,
+    read: Reading,
+    write: Arc<Writing>,
+}
+
+enum Reading {
+    Tcp(tcp::OwnedReadHalf),
+    Unix(unix::OwnedReadHalf),
+}
+
+enum Writing {
+    Tcp(tcp::OwnedWriteHalf),
+    Unix(unix::OwnedWriteHalf),
+}
+
+impl Writing {
+    async fn ready(&self, interest: Interest) -> io::Result<Ready> {
+        match self {
+            Writing::Tcp(half) => half.ready(interest).await,
+            Writing::Unix(half) => half.ready(interest).await,
+        }
+    }
+
+    fn poll_write_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Writing::Tcp(half) => half.as_ref().poll_write_ready(context),
+            Writing::Unix(half) => half.as_ref().poll_write_ready(context),
+        }
+    }
+
+    fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Writing::Tcp(half) => half.try_write(bytes),
+            Writing::Unix(half) => half.try_write(bytes),
+        }
+    }
 }
 
 /// A handle that notices the client's end, even while the connection runs a statement and does not
 /// read.
 #[derive(Clone)]
-pub struct Watch(Arc<OwnedWriteHalf>);
+pub struct Watch(Arc<Writing>);
 
 impl Socket {
     /// Takes over an accepted stream.
-    pub fn new(stream: TcpStream) -> Self {
+    pub fn tcp(stream: TcpStream) -> Self {
         let (read, write) = stream.into_split();
-        Socket { read, write: Arc::new(write) }
+        Socket { read: Reading::Tcp(read), write: Arc::new(Writing::Tcp(write)) }
+    }
+
+    /// Takes over an accepted stream.
+    pub fn unix(stream: UnixStream) -> Self {
+        let (read, write) = stream.into_split();
+        Socket { read: Reading::Unix(read), write: Arc::new(Writing::Unix(write)) }
     }
 
     /// Makes a handle that notices the client's end.
@@ -34,15 +72,12 @@ impl Socket {
         Watch(self.write.clone())
     }
 
-    fn stream(&self) -> &TcpStream {
-        (*self.write).as_ref()
-    }
-
     /// The first byte that the client sends, left in the stream; `None` if the client leaves
-    /// instead.
+    /// instead. Through a Unix socket, where nobody begins with TLS, it is not looked at: 0.
     pub async fn peek(&self) -> io::Result<Option<u8>> {
+        let Reading::Tcp(half) = &self.read else { return Ok(Some(0)) };
         let mut byte = [0];
-        Ok((self.stream().peek(&mut byte).await? > 0).then_some(byte[0]))
+        Ok((half.as_ref().peek(&mut byte).await? > 0).then_some(byte[0]))
     }
 }
 
@@ -68,9 +103,9 @@ impl Watch {
     /// are read.
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
     pub async fn gone(&self) {
+        let Writing::Tcp(half) = &*self.0 else { return std::future::pending().await };
         let mut byte = [0];
-        let stream: &TcpStream = (*self.0).as_ref();
-        while !matches!(stream.peek(&mut byte).await, Ok(0) | Err(_)) {
+        while !matches!(half.as_ref().peek(&mut byte).await, Ok(0) | Err(_)) {
             tokio::time::sleep(std::time::Duration::from_millis(100)).await;
         }
     }
@@ -82,7 +117,10 @@ impl AsyncRead for Socket {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.read).poll_read(context, buffer)
+        match &mut self.read {
+            Reading::Tcp(half) => Pin::new(half).poll_read(context, buffer),
+            Reading::Unix(half) => Pin::new(half).poll_read(context, buffer),
+        }
     }
 }
 
@@ -93,8 +131,8 @@ impl AsyncWrite for Socket {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         loop {
-            ready!(self.stream().poll_write_ready(context))?;
-            match self.stream().try_write(bytes) {
+            ready!(self.write.poll_write_ready(context))?;
+            match self.write.try_write(bytes) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 written => return Poll::Ready(written),
             }

@@ -14,6 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
 use crate::antechamber::Place;
 use crate::farewell::{fatal, violation};
+use crate::listener::Peer;
 use crate::logins::{refuse_open_network, trusts, wrong_password};
 use crate::scram::{self, Exchange, ScramError, Verifier};
 use crate::shared::Shared;
@@ -96,8 +97,8 @@ struct Startup {
 
 /// Takes a client from its first byte to its first ReadyForQuery.
 ///
-/// `peer`: the client's address. `None`: there is no client to serve; a refused one has been told.
-pub(crate) async fn login<S>(shared: &Arc<Shared>, stream: S, peer: IpAddr) -> Option<Client<S>>
+/// `peer`: where the client comes from. `None`: there is no client to serve; a refused one has been told.
+pub(crate) async fn login<S>(shared: &Arc<Shared>, stream: S, peer: Peer) -> Option<Client<S>>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -115,7 +116,7 @@ where
 
 /// Logs a client in that begins with TLS without PostgreSQL's own request
 /// (`sslnegotiation=direct`).
-pub(crate) async fn login_tls<S>(shared: &Arc<Shared>, stream: S, peer: IpAddr) -> Option<Client<S>>
+pub(crate) async fn login_tls<S>(shared: &Arc<Shared>, stream: S, peer: Peer) -> Option<Client<S>>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -136,7 +137,7 @@ async fn greet<S>(
     shared: &Arc<Shared>,
     stream: &mut Stream<S>,
     input: &mut Input,
-    peer: IpAddr,
+    peer: Peer,
 ) -> Result<(Session, SessionPlace), Refusal>
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -144,11 +145,10 @@ where
     let startup = negotiate(shared, stream, input).await?;
     let mut output = Output::default();
     negotiate_version(&startup, &mut output);
-    let peer = peer.to_canonical();
-    authenticate(shared, stream, input, &mut output, &startup.user, peer).await?;
+    let address = peer.address();
+    authenticate(shared, stream, input, &mut output, &startup.user, address).await?;
     let taken = shared.places.take(shared.db.is_superuser(&startup.user))?;
-    let client = Some(peer.to_string());
-    let options = SessionOptions { role: Some(startup.user.clone()), client };
+    let options = SessionOptions { role: Some(startup.user.clone()), client: peer.shown() };
     let mut session = shared.db.session_with(options)?;
     for (name, value) in &startup.settings {
         session.set(name, value)?;

@@ -16,5 +16,7 @@ mod security;
 mod subscribe;
 #[path = "wire/tools.rs"]
 mod tools;
+#[path = "wire/unix_socket.rs"]
+mod unix_socket;
 #[path = "wire/vanishing.rs"]
 mod vanishing;
