@@ -38,7 +38,8 @@ use halcyon_value::{Interval, decimal, interval};
 
 use halcyon_sql::diagnose::{external, out_of_range};
 use halcyon_sql::error::{SqlError, SqlState};
-use halcyon_sql::values::sql_type_of_arrow;
+use halcyon_sql::misfits::no_function;
+use halcyon_sql::values::shown_type;
 
 /// `sum` and `avg`.
 pub fn all() -> Vec<Arc<AggregateUDF>> {
@@ -53,9 +54,8 @@ const AVG_PLACES: i8 = 16;
 
 /// 42883: there is no such aggregate of this type.
 pub(crate) fn no_aggregate(name: &str, ty: &DataType) -> SqlError {
-    let shown = sql_type_of_arrow(ty).map_or_else(|| ty.to_string(), |ty| ty.to_string());
-    SqlError::new(SqlState::UNDEFINED_FUNCTION, format!("function {name}({shown}) does not exist"))
-        .hint("No function of this name takes this type. You might need an explicit cast.")
+    let shown = shown_type(ty);
+    no_function(name, &[shown])
 }
 
 /// `sum`: DataFusion's function for arguments whose sums have room in its type.

@@ -826,6 +826,11 @@ fn operator(expr: &mut Expr) -> Result<()> {
         Expr::Function(function) if is_misread(&function) => {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, "syntax error at or near \")\""));
         }
+        // DataFusion would count rows.
+        Expr::Function(function) if counts_nothing(&function) => {
+            let message = "count(*) must be used to call a parameterless aggregate function";
+            return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
+        }
         Expr::Function(function) => match crate::standard_json::constructor(&function) {
             Some(made) => made,
             None => match crate::hypothetical::place(&function)? {
@@ -926,7 +931,7 @@ fn sign(op: UnaryOperator, expr: Expr) -> Result<Expr> {
 /// 42725: the operands leave several operators to choose from.
 pub fn not_unique(operation: &str) -> SqlError {
     SqlError::new(SqlState::AMBIGUOUS_FUNCTION, format!("operator is not unique: {operation}"))
-        .hint("Several operators of this name would do. You might need explicit casts.")
+        .hint("Could not choose a best candidate operator. You might need to add explicit type casts.")
 }
 
 /// An interval written as PostgreSQL writes it, with or without fields behind, in the words that
@@ -1004,6 +1009,13 @@ fn is_misread(function: &Function) -> bool {
         (Some("current_date" | "current_user" | "session_user" | "current_role"), _) => true,
         _ => false,
     }
+}
+
+/// `count()`.
+fn counts_nothing(function: &Function) -> bool {
+    let [ObjectNamePart::Identifier(name)] = function.name.0.as_slice() else { return false };
+    let FunctionArguments::List(list) = &function.args else { return false };
+    list.args.is_empty() && fold(name) == "count"
 }
 
 /// Functions that are an operator, or have another name, in DataFusion.

@@ -62,6 +62,8 @@ pub fn corrected(all: &[Arc<ScalarUDF>]) -> Vec<Arc<ScalarUDF>> {
             "struct" => return Some(row()),
             "named_struct" => Correction::BoundedType,
             "array_ndims" => Correction::KnownUnless(is_empty, None),
+            // Lengths.
+            "array_length" | "cardinality" => Correction::Promised,
             "coalesce" | "greatest" | "least" | "make_array" | "nullif" => {
                 Correction::QuotedFit(Fit::Alike)
             }
@@ -490,7 +492,7 @@ impl ScalarUDFImpl for Corrected {
             return twin.return_type(types);
         }
         match self.fixed(types.iter()) {
-            None => self.bounded(self.inner.return_type(types)?),
+            None => self.bounded(signed(self.inner.return_type(types)?)),
             Some(fixed) => {
                 let settled = |ty: &DataType| if is_text(ty) { fixed.clone() } else { ty.clone() };
                 self.inner.return_type(&types.iter().map(settled).collect::<Vec<_>>())
@@ -506,8 +508,11 @@ impl ScalarUDFImpl for Corrected {
         }
         let Some(fixed) = self.fixed(args.arg_fields.iter().map(|field| field.data_type())) else {
             let field = self.inner.return_field_from_args(args)?;
-            self.bounded(field.data_type().clone())?;
-            return Ok(field);
+            let ty = self.bounded(signed(field.data_type().clone()))?;
+            return Ok(match *field.data_type() == ty {
+                true => field,
+                false => Arc::new(field.as_ref().clone().with_data_type(ty)),
+            });
         };
         let settled = |field: &FieldRef| match is_text(field.data_type()) {
             true => Arc::new(field.as_ref().clone().with_data_type(fixed.clone())),
@@ -558,13 +563,8 @@ impl ScalarUDFImpl for Corrected {
                 if is_fixed(item) && types.iter().any(is_text) {
                     return Ok(types.to_vec());
                 }
-                // Lengths, which DataFusion counts by integers without sign until they are narrowed.
-                let narrowed = |ty: &DataType| match ty {
-                    DataType::UInt64 if item.is_signed_integer() => item.clone(),
-                    ty => ty.clone(),
-                };
                 let fitted =
-                    types.iter().map(|ty| if is_text(ty) { item.clone() } else { narrowed(ty) });
+                    types.iter().map(|ty| if is_text(ty) { item.clone() } else { ty.clone() });
                 self.converted(&fitted.collect::<Vec<_>>())
             }
         }
@@ -627,6 +627,14 @@ impl ScalarUDFImpl for Corrected {
             DataType::Timestamp(..) => found.cast_to(&promised, None).map_err(|_| out_of_range()),
             _ => found.cast_to(&promised, None).map_err(|_| undetermined(self.inner.name())),
         }
+    }
+}
+
+/// The type of a result: lengths and places, which DataFusion counts by integers without sign, are INTEGER.
+fn signed(ty: DataType) -> DataType {
+    match ty {
+        DataType::UInt64 => DataType::Int32,
+        ty => ty,
     }
 }
 

@@ -56,6 +56,7 @@ use datafusion::logical_expr::{
 };
 use halcyon_sql::diagnose::external;
 use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::misfits::{self, no_function};
 use halcyon_sql::types::SqlType;
 
 use halcyon_sql::values::shown_type;
@@ -495,23 +496,19 @@ fn resolve(name: &str, args: &[Option<DataType>]) -> Result<(&'static Row, Vec<D
             return no_operator(name, &args);
         }
         let name = name.split(INTERNAL).next().unwrap_or(name);
-        let message = format!("function {name}({}) does not exist", args.join(", "));
         let known = rows().filter(|row| row.name == name);
         let known: Vec<String> = known.map(|row| format!("{name}({})", row.takes())).collect();
-        SqlError::new(SqlState::UNDEFINED_FUNCTION, message)
-            .detail(format!("There is {}.", known.join(", ")))
-            .hint("You might need to add explicit type casts.")
+        no_function(name, &args).detail(format!("There is {}.", known.join(", ")))
     })
 }
 
 /// 42883: no operator takes these types.
 pub fn no_operator(name: &str, args: &[String]) -> SqlError {
-    let message = match args {
-        [left, right] => format!("operator does not exist: {left} {name} {right}"),
-        _ => format!("operator does not exist: {name}"),
-    };
-    SqlError::new(SqlState::UNDEFINED_FUNCTION, message)
-        .hint("No operator of this name takes these types. You might need explicit casts.")
+    match args {
+        [left, right] => misfits::no_operator(left, name, right),
+        [operand] => misfits::no_prefix_operator(name, operand),
+        _ => misfits::no_prefix_operator(name, ""),
+    }
 }
 
 /// The types to which a call's arguments are converted. Errors: 42883.

@@ -13,8 +13,9 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use halcyon_sql::diagnose::external;
-use halcyon_sql::error::{Result, SqlError, SqlState};
-use halcyon_sql::values::{ArrayWriter, sql_type_of_arrow, value_at};
+use halcyon_sql::error::{Result, SqlError};
+use halcyon_sql::misfits::no_function;
+use halcyon_sql::values::{ArrayWriter, shown_type, sql_type_of_arrow, value_at};
 use halcyon_store::{ArrowType, Type, ValueRef};
 use halcyon_value::functions::{self, Answer, Call, Function, Meaning};
 
@@ -168,22 +169,14 @@ struct TableFunction {
 /// 42883: no function of the name takes these arguments; `None` stands for an argument without a
 /// type.
 pub fn does_not_exist(name: &str, args: &[Option<DataType>]) -> SqlError {
-    let shown = |ty: &Option<DataType>| match ty {
-        Some(ty) => sql_type_of_arrow(ty).map_or_else(|| ty.to_string(), |ty| ty.to_string()),
-        None => "unknown".to_owned(),
-    };
+    let shown = |ty: &Option<DataType>| ty.as_ref().map_or("unknown".to_owned(), shown_type);
     let args: Vec<String> = args.iter().map(shown).collect();
     let takes = |row: &Function| {
         let kinds: Vec<&str> = row.takes.kinds.iter().map(|kind| kind.name()).collect();
         format!("{name}({})", kinds.join(", "))
     };
     let known: Vec<String> = functions::named(name).map(takes).collect();
-    SqlError::new(
-        SqlState::UNDEFINED_FUNCTION,
-        format!("function {name}({}) does not exist", args.join(", ")),
-    )
-    .detail(format!("There is {}.", known.join(", ")))
-    .hint("You might need to add explicit type casts.")
+    no_function(name, &args).detail(format!("There is {}.", known.join(", ")))
 }
 
 /// The call for arguments of these types. DataFusion asks before quoted constants have their types

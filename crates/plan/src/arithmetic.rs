@@ -298,12 +298,17 @@ fn datum(value: &ColumnarValue) -> Result<Box<dyn Datum>> {
 impl Checked {
     fn calculate(&self, op: CheckedOp, left: &dyn Datum, right: &dyn Datum) -> Result<ArrayRef> {
         if op == CheckedOp::Divide && has_zero(right) {
-            // NULL / 0 is NULL: only rows with a quotient can be errors.
+            // NULL / 0 is NULL, and NaN / 0 is NaN: only rows with a quotient can be errors.
             let quotient = numeric::div(left, right)?;
-            let (divisor, is_scalar) = right.get();
-            let at = |row: usize| if is_scalar { 0 } else { row };
-            let zero = |row: usize| has_zero(&divisor.slice(at(row), 1));
-            if (0..quotient.len()).any(|row| quotient.is_valid(row) && zero(row)) {
+            let of = |(array, is_scalar): (&dyn Array, bool), row: usize| {
+                array.slice(if is_scalar { 0 } else { row }, 1)
+            };
+            let fails = |row: usize| {
+                quotient.is_valid(row)
+                    && has_zero(&of(right.get(), row))
+                    && !has_nan(&of(left.get(), row))
+            };
+            if (0..quotient.len()).any(fails) {
                 return Err(external(division_by_zero()));
             }
         }
@@ -423,6 +428,15 @@ fn has_zero(divisor: &dyn Datum) -> bool {
     match array.data_type() {
         DataType::Float64 => any(array.as_primitive::<Float64Type>(), |v| v == 0.0),
         DataType::Float32 => any(array.as_primitive::<Float32Type>(), |v| v == 0.0),
+        _ => false,
+    }
+}
+
+fn has_nan(dividend: &dyn Datum) -> bool {
+    let array = dividend.get().0;
+    match array.data_type() {
+        DataType::Float64 => any(array.as_primitive::<Float64Type>(), f64::is_nan),
+        DataType::Float32 => any(array.as_primitive::<Float32Type>(), f32::is_nan),
         _ => false,
     }
 }

@@ -63,6 +63,7 @@ use halcyon_scan::provider::{HalcyonTable, RowIds, ViewSource, is_target};
 use halcyon_sql::diagnose::{external, nearest, sql_error};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::fold;
+use halcyon_sql::misfits::no_such_function;
 use halcyon_sql::parse::{parse_query, with_stack};
 use halcyon_sql::rows::ResultColumn;
 use halcyon_sql::types::{PG_TYPE_KEY, SqlType};
@@ -742,7 +743,7 @@ impl Context<'_> {
         let state = self.binder.df.state();
         let name = name.strip_prefix("pg_catalog.").unwrap_or(name);
         let Some(function) = state.table_functions().get(name) else {
-            return Err(external(no_function(name)));
+            return Err(external(no_such_function(name)));
         };
         let simplify = SimplifyContext::builder()
             .with_config_options(Arc::clone(self.binder.df.options()))
@@ -774,12 +775,6 @@ fn stream_is_read(stream: &Table) -> SqlError {
     SqlError::new(SqlState::WRONG_OBJECT_TYPE, format!("cannot read stream \"{}\"", stream.name))
         .detail("A stream keeps no rows: they pass to the materialized views that read it.")
         .hint("Create a materialized view over the stream, and read that.")
-}
-
-/// 42883 for a function of which not even the name is known.
-fn no_function(name: &str) -> SqlError {
-    SqlError::new(SqlState::UNDEFINED_FUNCTION, format!("function {name} does not exist"))
-        .hint("No function has this name and these argument types; a cast may help.")
 }
 
 /// The name under which a function is registered: without `pg_catalog` in front.

@@ -12,6 +12,7 @@ use halcyon_names::documents::is_document;
 use halcyon_sql::diagnose::external;
 use halcyon_sql::enums::is_label;
 use halcyon_sql::error::{SqlError, SqlState};
+use halcyon_sql::misfits::no_function;
 use halcyon_sql::values::shown_type;
 
 /// The operands of a comparison: of a `jsonb` what equal documents have in common.
@@ -101,11 +102,7 @@ fn refuse(
         return Ok(());
     }
     let types: Vec<String> = types.iter().map(shown_type).collect();
-    let message = format!("function {function}({}) does not exist", types.join(", "));
-    Err(external(
-        SqlError::new(SqlState::UNDEFINED_FUNCTION, message)
-            .hint("No function of this name takes these types. You might need explicit casts."),
-    ))
+    Err(external(no_function(function, &types)))
 }
 
 /// Errors: 42883 for a node that sorts or groups by `json`, which has no comparison.

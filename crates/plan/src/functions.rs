@@ -27,7 +27,7 @@ use halcyon_sql::coerce;
 use halcyon_sql::coerce::nested::is_nested;
 use halcyon_sql::coerce::zone::TimeZone;
 use halcyon_sql::diagnose::external;
-use halcyon_sql::error::{SqlError, SqlState};
+use halcyon_sql::misfits::no_function;
 use halcyon_sql::types::SqlType;
 use halcyon_sql::values::{ArrayWriter, shown_type, value_at};
 
@@ -62,16 +62,19 @@ const READ_ONE: &[&str] = &[
     "to_unixtime",
 ];
 
-/// Whether DataFusion's function would take an array or a row for a text.
+/// Whether DataFusion's function would take an array, a row, a number, a moment or a truth value for a text.
 fn takes_for_text(func: &ScalarUDF, types: &[DataType]) -> bool {
-    if !types.iter().any(is_nested) {
+    let is_other = |ty: &DataType| {
+        is_nested(ty) || ty.is_numeric() || ty.is_temporal() || *ty == DataType::Boolean
+    };
+    if !types.iter().any(is_other) {
         return false;
     }
     let field = |ty: &DataType| Arc::new(Field::new("", ty.clone(), true));
     let given: Vec<FieldRef> = types.iter().map(field).collect();
     let taken = fields_with_udf(&given, func).unwrap_or_default();
     let mut pairs = types.iter().zip(&taken);
-    pairs.any(|(from, to)| is_nested(from) && to.data_type().is_string())
+    pairs.any(|(from, to)| is_other(from) && to.data_type().is_string())
 }
 
 /// Adapts a call to the arguments that DataFusion's function expects, or its result to
@@ -81,10 +84,8 @@ fn takes_for_text(func: &ScalarUDF, types: &[DataType]) -> bool {
 pub fn adjust(func: Arc<ScalarUDF>, args: Vec<Expr>, schema: &DFSchema) -> Result<Expr> {
     let types = args.iter().map(|arg| arg.get_type(schema)).collect::<Result<Vec<_>>>()?;
     if READ_ONE.contains(&func.name()) && args.len() > 1 || takes_for_text(&func, &types) {
-        let types = types.iter().map(shown_type).collect::<Vec<_>>().join(", ");
-        let message = format!("function {}({types}) does not exist", func.name());
-        let hint = "No function has this name and these argument types; a cast may help.";
-        return Err(external(SqlError::new(SqlState::UNDEFINED_FUNCTION, message).hint(hint)));
+        let types: Vec<String> = types.iter().map(shown_type).collect();
+        return Err(external(no_function(func.name(), &types)));
     }
     let mut args = args;
     // A decimal that is rounded may have one digit more.

@@ -36,6 +36,7 @@ use halcyon_sql::coerce::nested::is_nested;
 use halcyon_sql::diagnose::external;
 use halcyon_sql::enums::{is_day_or_moment, is_label, is_zoned_moment};
 use halcyon_sql::error::{SqlError, SqlState};
+use halcyon_sql::misfits;
 use halcyon_sql::types::SqlType;
 use halcyon_sql::values::{shown_type, sql_type_of_arrow};
 
@@ -439,9 +440,9 @@ fn is_temporal(ty: &DataType) -> bool {
 fn partner(op: &Op, known: &DataType, known_is_left: bool) -> Result<DataType> {
     use DataType::{Date32, Interval, Time64, Timestamp};
     let interval = Interval(IntervalUnit::MonthDayNano);
-    let shown = || {
-        let ty = shown_type(known);
-        if known_is_left { format!("{ty} {op} unknown") } else { format!("unknown {op} {ty}") }
+    let shown = || match (shown_type(known), "unknown".to_owned()) {
+        (known, unknown) if known_is_left => (known, unknown),
+        (known, unknown) => (unknown, known),
     };
     Ok(match (op, known) {
         (_, ty) if ty.is_numeric() => ty.clone(),
@@ -450,12 +451,13 @@ fn partner(op: &Op, known: &DataType, known_is_left: bool) -> Result<DataType> {
         (Op::Minus, Date32 | Timestamp(..) | Time64(_)) => known.clone(),
         (Op::Multiply, Interval(_)) => DataType::Float64,
         (Op::Divide, Interval(_)) if known_is_left => DataType::Float64,
-        (Op::Plus, Date32) => return Err(external(not_unique(&shown()))),
+        (Op::Plus, Date32) => {
+            let (left, right) = shown();
+            return Err(external(not_unique(&format!("{left} {op} {right}"))));
+        }
         _ => {
-            let message = format!("operator does not exist: {}", shown());
-            return Err(external(SqlError::new(SqlState::UNDEFINED_FUNCTION, message).hint(
-                "No operator of this name takes these types. You might need explicit casts.",
-            )));
+            let (left, right) = shown();
+            return Err(external(misfits::no_operator(&left, &op.to_string(), &right)));
         }
     })
 }
@@ -523,9 +525,7 @@ fn no_operator_of(left: &Expr, lt: &DataType, op: &Op, right: &Expr, rt: &DataTy
         _ => shown_type(ty),
     };
     let (left, right) = (shown(left, lt), shown(right, rt));
-    let message = format!("operator does not exist: {left} {op} {right}");
-    SqlError::new(SqlState::UNDEFINED_FUNCTION, message)
-        .hint("No operator of this name takes these types. You might need explicit casts.")
+    misfits::no_operator(&left, &op.to_string(), &right)
 }
 
 /// `||` of a document and a text: texts.

@@ -75,12 +75,14 @@ use halcyon_sql::coerce::zone::TimeZone;
 use halcyon_sql::diagnose::external;
 use halcyon_sql::enums::{is_day_or_moment, is_label, is_moment, is_zoned_moment};
 use halcyon_sql::error::{SqlError, SqlState};
+use halcyon_sql::misfits;
 use halcyon_sql::type_names::{UNCONSTRAINED, cast_type};
 use halcyon_sql::types::{Element, OID_ALIAS_KEY, SqlType, TYPE_KEY};
 use halcyon_sql::values::{shown_type, sql_type_of, sql_type_of_arrow, to_scalar};
 use halcyon_unnest::set_operations::{with_copies_counted, with_flat_unions};
 use halcyon_unnest::sorts::with_subqueries_below_sorts;
 use halcyon_unnest::{has_subquery, unnest};
+use halcyon_value::calendar::Field as DateField;
 use halcyon_value::pattern::moment;
 
 /// Gives DataFusion's planner Halcyon's types.
@@ -677,7 +679,12 @@ fn intersection(mut join: Join) -> Result<Join> {
         };
         let Some(common) = common else { continue };
         if type_of(&join.left, left) != &common {
+            let differ = is_distinct(&join.left);
             join.left = Arc::new(with_typed_column(&join.left, left, &common)?);
+            // Values that differ in their own type may be one in the common type.
+            if differ {
+                join.left = Arc::new(LogicalPlan::Distinct(Distinct::All(join.left)));
+            }
         }
         if type_of(&join.right, right) != &common {
             join.right = Arc::new(with_typed_column(&join.right, right, &common)?);
@@ -687,6 +694,16 @@ fn intersection(mut join: Join) -> Result<Join> {
         join.on[pair] = (column(&join.left, left), column(&join.right, right));
     }
     Ok(join)
+}
+
+/// Whether no two rows of a side of a set operation are the same.
+fn is_distinct(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Distinct(Distinct::All(_)) => true,
+        LogicalPlan::SubqueryAlias(side) => is_distinct(&side.input),
+        LogicalPlan::Projection(projection) => is_distinct(&projection.input),
+        _ => false,
+    }
 }
 
 /// Whether a column of a SELECT is a constant in quotes.
@@ -781,6 +798,28 @@ fn all_of_one_type<'e>(
     let Some((common, is_converted)) = common_type(types.iter(), how) else { return Ok(()) };
     for (expr, _) in exprs.into_iter().zip(&types).filter(|(_, ty)| is_converted(ty)) {
         *expr = to(std::mem::take(expr), common.clone());
+    }
+    Ok(())
+}
+
+/// Converts numbers that are the results of a CASE to the type that holds all of them: DataFusion tells the type of the
+/// first for that of the whole until the plan is finished, and a UNION above chooses its own before.
+fn numbers_of_one_type<'e>(
+    exprs: impl Iterator<Item = &'e mut Expr>,
+    schema: &DFSchema,
+) -> Result<()> {
+    let exprs: Vec<&mut Expr> = exprs.collect();
+    let types = exprs.iter().map(|expr| expr.get_type(schema)).collect::<Result<Vec<_>>>()?;
+    let known: Vec<DataType> = types.iter().filter(|ty| !ty.is_null()).cloned().collect();
+    let differ = known.windows(2).any(|pair| pair[0] != pair[1]);
+    if !differ || !known.iter().all(DataType::is_numeric) {
+        return Ok(());
+    }
+    let Some(common) = type_union_resolution(&known) else { return Ok(()) };
+    for (expr, ty) in exprs.into_iter().zip(&types) {
+        if !ty.is_null() && *ty != common {
+            *expr = to(std::mem::take(expr), common.clone());
+        }
     }
     Ok(())
 }
@@ -1049,6 +1088,22 @@ pub(crate) fn number(text: &str) -> Result<Expr> {
     constant(text, SqlType::Decimal { precision: 38, scale }, &TimeZone::UTC)
 }
 
+/// Errors: 42883 for an aggregate that DataFusion has for more types than PostgreSQL.
+fn has_aggregate(name: &str, args: &[Expr], schema: &DFSchema) -> Result<()> {
+    let is_missing: fn(&DataType) -> bool = match name {
+        "min" | "max" => |ty| *ty == DataType::Boolean,
+        "string_agg" => |ty| !ty.is_string() && !ty.is_binary() && !ty.is_null(),
+        _ => return Ok(()),
+    };
+    let is_open = |arg: &Expr| quoted(arg).is_some() || untyped(arg);
+    let types = args.iter().map(|arg| arg.get_type(schema)).collect::<Result<Vec<_>>>()?;
+    if !args.iter().zip(&types).any(|(arg, ty)| !is_open(arg) && is_missing(ty)) {
+        return Ok(());
+    }
+    let types: Vec<String> = types.iter().map(shown_type).collect();
+    Err(external(misfits::no_function(name, &types)))
+}
+
 /// 42804: an operand of AND, OR or CASE that is no condition.
 pub(crate) fn not_boolean(word: &str, ty: &DataType) -> SqlError {
     let ty = shown_type(ty);
@@ -1059,11 +1114,7 @@ pub(crate) fn not_boolean(word: &str, ty: &DataType) -> SqlError {
 /// 42883: no operator of this name takes these types.
 pub(crate) fn no_operator(left: &DataType, op: &str, right: &DataType) -> SqlError {
     let (left, right) = (shown_type(left), shown_type(right));
-    SqlError::new(
-        SqlState::UNDEFINED_FUNCTION,
-        format!("operator does not exist: {left} {op} {right}"),
-    )
-    .hint("No operator of this name takes these types. You might need explicit casts.")
+    misfits::no_operator(&left, op, &right)
 }
 
 /// Gives one expression PostgreSQL's meaning; its operands have theirs already.
@@ -1099,6 +1150,7 @@ pub(crate) fn operator(
         Expr::Like(like) => pattern_match(like, schema, types)?,
         Expr::Case(case) => branches(case, schema, types)?,
         Expr::WindowFunction(mut function) => {
+            has_aggregate(function.fun.name(), &function.params.args, schema)?;
             intervals::keyed_window(&mut function, schema)?;
             Expr::WindowFunction(function)
         }
@@ -1119,6 +1171,7 @@ pub(crate) fn operator(
         Expr::Negative(expr) => negative(*expr, schema, types)?,
         Expr::AggregateFunction(mut call) => {
             documents::are_gathered(call.func.name(), &call.params.args, schema)?;
+            has_aggregate(call.func.name(), &call.params.args, schema)?;
             if is_of_a_set(call.func.name()) {
                 call.params.order_by.clear();
             }
@@ -1195,12 +1248,7 @@ fn negative(expr: Expr, schema: &DFSchema, types: &mut Parameters) -> Result<Exp
     let ty = expr.get_type(schema)?;
     match ty.is_numeric() || ty.is_null() || matches!(ty, DataType::Interval(_)) {
         true => Ok(Expr::Negative(Box::new(expr))),
-        false => {
-            let message = format!("operator does not exist: - {}", shown_type(&ty));
-            let hint = "No operator of this name takes this type. You might need an explicit cast.";
-            let error = SqlError::new(SqlState::UNDEFINED_FUNCTION, message).hint(hint);
-            Err(external(error))
-        }
+        false => Err(external(misfits::no_prefix_operator("-", &shown_type(&ty)))),
     }
 }
 
@@ -1266,6 +1314,8 @@ fn branches(case: Case, schema: &DFSchema, types: &mut Parameters) -> Result<Exp
     };
     let all = results.iter_mut().chain(&mut else_expr).map(Box::as_mut);
     all_of_one_type(all, schema, Beside::Together)?;
+    let all = results.iter_mut().chain(&mut else_expr).map(Box::as_mut);
+    numbers_of_one_type(all, schema)?;
     let mut tests = tests.into_iter().map(Box::new);
     let expr = if has_operand { tests.next() } else { None };
     let when_then_expr: Vec<_> = tests.zip(results).collect();
@@ -1325,6 +1375,12 @@ fn call(function: ScalarFunction, schema: &DFSchema, types: &mut Parameters) -> 
             let adapted = args.into_iter().map(|arg| adapt(arg, &ty, types));
             let mut args = adapted.collect::<Result<Vec<_>>>()?;
             let is_nullif = name == "nullif" && args.len() == 2;
+            if is_nullif {
+                let [left, right] = [args[0].get_type(schema)?, args[1].get_type(schema)?];
+                if !comparable(&left, &right) {
+                    return Err(external(no_operator(&left, "=", &right)));
+                }
+            }
             let how = if is_nullif { Beside::Compared } else { Beside::Together };
             all_of_one_type(args.iter_mut(), schema, how)?;
             if name != "nullif" {
@@ -1380,6 +1436,15 @@ fn call(function: ScalarFunction, schema: &DFSchema, types: &mut Parameters) -> 
             let [number, places] = <[Expr; 2]>::try_from(args).expect("two");
             vec![adapt(number, &UNCONSTRAINED.arrow(), types)?, places]
         }
+        // The longer form of two that there are of each.
+        "age" if args.iter().any(untyped) => {
+            let ty = SqlType::TimestampTz.arrow();
+            args.into_iter().map(|arg| adapt(arg, &ty, types)).collect::<Result<Vec<_>>>()?
+        }
+        "sha224" | "sha256" | "sha384" | "sha512" if args.len() == 1 && untyped(&args[0]) => {
+            let [bytes] = <[Expr; 1]>::try_from(args).expect("one");
+            vec![adapt(bytes, &DataType::BinaryView, types)?]
+        }
         "to_timestamp" if args.len() == 1 && untyped(&args[0]) => {
             let [seconds] = <[Expr; 1]>::try_from(args).expect("one");
             vec![adapt(seconds, &DataType::Float64, types)?]
@@ -1414,15 +1479,33 @@ fn call(function: ScalarFunction, schema: &DFSchema, types: &mut Parameters) -> 
         _ => func,
     };
     let call = functions::adjust(func, args, schema)?;
-    // Lengths and positions, which DataFusion counts by unsigned integers, are INTEGER; an empty
-    // array has NULL as its length.
+    // Positions, which DataFusion counts by unsigned integers, are INTEGER; an empty array has NULL as its length.
     Ok(match call.get_type(schema)? {
-        DataType::UInt64 if is_length => nullif(vec![
-            to(call, DataType::Int32),
-            Expr::Literal(ScalarValue::Int32(Some(0)), None),
-        ])?,
+        DataType::Int32 if is_length => {
+            nullif(vec![call, Expr::Literal(ScalarValue::Int32(Some(0)), None)])?
+        }
         DataType::UInt64 => to(call, DataType::Int32),
+        DataType::Decimal128(precision, scale) => match digits_of_field(&call, schema)? {
+            Some(digits) if digits < scale => to(call, DataType::Decimal128(precision, digits)),
+            _ => call,
+        },
         _ => call,
+    })
+}
+
+/// How many digits behind the point EXTRACT of a field has where they are fewer than those of a second.
+fn digits_of_field(call: &Expr, schema: &DFSchema) -> Result<Option<i8>> {
+    let Expr::ScalarFunction(ScalarFunction { func, args }) = call else { return Ok(None) };
+    let ("extract_fraction", [field, moment]) = (func.name(), args.as_slice()) else {
+        return Ok(None);
+    };
+    let Some(field) = quoted(field).and_then(DateField::from_name) else { return Ok(None) };
+    let is_day = moment.get_type(schema)? == DataType::Date32;
+    Ok(match field {
+        DateField::Millisecond => Some(3),
+        DateField::Microsecond => Some(0),
+        DateField::Epoch | DateField::Julian if is_day => Some(0),
+        _ => None,
     })
 }
 
@@ -1648,6 +1731,11 @@ fn any_of(mut conditions: Vec<Expr>) -> Expr {
     any_of(conditions).or(any_of(upper))
 }
 
+/// Whether an interval stands beside a number, which Arrow would convert when rows are there.
+fn is_span_beside_number(span: &DataType, number: &DataType) -> bool {
+    matches!(span, DataType::Interval(_)) && number.is_numeric()
+}
+
 fn binary_operator(binary: BinaryExpr, schema: &DFSchema, types: &mut Parameters) -> Result<Expr> {
     use Operator::*;
     let BinaryExpr { left, op, right } = binary;
@@ -1680,6 +1768,9 @@ fn binary_operator(binary: BinaryExpr, schema: &DFSchema, types: &mut Parameters
     }
     let (lt, rt) = (left.get_type(schema)?, right.get_type(schema)?);
     match op {
+        Plus | Minus if is_span_beside_number(&lt, &rt) || is_span_beside_number(&rt, &lt) => {
+            Err(external(no_operator(&lt, &op.to_string(), &rt)))
+        }
         Plus | Minus | Multiply | Divide | Modulo => calculation(left, lt, op, right, rt),
         AtArrow | ArrowAt => match [&lt, &rt].map(|ty| matches!(ty, DataType::List(_))) {
             [true, true] if !comparable(&lt, &rt) => {

@@ -33,6 +33,7 @@ use datafusion::physical_expr::expressions::Literal;
 
 use halcyon_sql::diagnose::external;
 use halcyon_sql::error::{SqlError, SqlState};
+use halcyon_sql::misfits;
 
 use crate::semantics::is_text;
 use halcyon_sql::values::shown_type;
@@ -59,9 +60,7 @@ fn of_any_types() -> Signature {
 /// 42883: no function of this name takes these types.
 fn no_function(name: &str, types: &[DataType]) -> SqlError {
     let types: Vec<String> = types.iter().map(shown_type).collect();
-    let message = format!("function {name}({}) does not exist", types.join(", "));
-    SqlError::new(SqlState::UNDEFINED_FUNCTION, message)
-        .hint("No function has this name and these argument types; a cast may help.")
+    misfits::no_function(name, &types)
 }
 
 /// A row-counting function of DataFusion, with BIGINT as its result.

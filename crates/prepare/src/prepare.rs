@@ -21,6 +21,7 @@ use halcyon_plan::bind::{Binder, BoundQuery, result_columns};
 use halcyon_plan::phases::PlanningTimes;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::parts;
+use halcyon_sql::misfits;
 use halcyon_sql::parse::{Parsed, parse_query};
 use halcyon_sql::rows::ResultColumn;
 use halcyon_sql::stack::with_stack_for;
@@ -59,6 +60,11 @@ struct Selected {
 
 impl StatementBinder<'_> {
     fn bind(&self, parsed: Parsed<'_>, param_types: &[Option<SqlType>]) -> Result<Prepared> {
+        let text = parsed.text;
+        self.statement(parsed, param_types).map_err(|error| misfits::placed(error, text))
+    }
+
+    fn statement(&self, parsed: Parsed<'_>, param_types: &[Option<SqlType>]) -> Result<Prepared> {
         let text = parsed.text;
         match &parsed.statement {
             Statement::Sql(statement) => {

@@ -9,6 +9,7 @@ use datafusion::common::{DataFusionError, SchemaError};
 use halcyon_value::ValueError;
 
 use crate::error::{self, SqlError, SqlState};
+use crate::misfits;
 use crate::repeated::shown_name;
 use crate::syntax::position_of;
 
@@ -283,6 +284,9 @@ const RULES: &[(&str, SqlState)] = &[
 ];
 
 fn from_text(message: &str, otherwise: SqlState) -> SqlError {
+    if let Some(told) = misfits::told(message) {
+        return told;
+    }
     let line = plain(message);
     let lower = line.to_lowercase();
     if let Some((_, what)) = NOT_OFFERED.iter().find(|(words, _)| lower.contains(words)) {
@@ -318,22 +322,15 @@ const WINDOW_FUNCTIONS: [&str; 10] = [
 
 /// `Invalid function 'foo'.` and DataFusion's complaints about arguments.
 fn undefined_function(line: &str) -> SqlError {
-    if line.contains("array_has does not support type") {
-        let message = "op ANY/ALL (array) requires array on right side";
-        return SqlError::new(SqlState::WRONG_OBJECT_TYPE, message);
-    }
     let name = line.split('\'').nth(1).filter(|_| line.starts_with("Invalid function"));
     match name {
         Some(name) if WINDOW_FUNCTIONS.contains(&name.to_lowercase().as_str()) => {
             let message = format!("window function {name} requires an OVER clause");
             SqlError::new(SqlState::WRONG_OBJECT_TYPE, message)
         }
-        Some(name) => {
-            SqlError::new(SqlState::UNDEFINED_FUNCTION, format!("function {name} does not exist"))
-                .hint("No function has this name and these argument types; a cast may help.")
-        }
+        Some(name) => misfits::no_such_function(name),
         None => SqlError::new(SqlState::UNDEFINED_FUNCTION, lower_first(line))
-            .hint("No function or operator takes these argument types; a cast may help."),
+            .hint("You might need to add explicit type casts."),
     }
 }
 

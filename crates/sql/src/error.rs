@@ -125,6 +125,12 @@ impl SqlError {
         Self::new(SqlState::FEATURE_NOT_SUPPORTED, format!("{what} is not supported"))
     }
 
+    /// Gives the error another message.
+    pub fn with_message(mut self, message: impl Into<String>) -> Self {
+        self.0.message = message.into();
+        self
+    }
+
     /// Adds the detail line.
     pub fn detail(mut self, detail: impl Into<String>) -> Self {
         self.0.detail = Some(detail.into());

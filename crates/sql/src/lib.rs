@@ -16,6 +16,7 @@ pub mod error;
 pub mod hints;
 pub mod identifier;
 pub mod inference;
+pub mod misfits;
 pub mod parse;
 mod postgresql;
 pub mod repeated;

@@ -26,7 +26,7 @@ pub fn key(value: f64) -> f64 {
     canonical(value + 0.0)
 }
 
-/// Arithmetic in double precision. Errors: 22012, and 22003 if the result is infinite although no
+/// Arithmetic in double precision. Errors: 22012 unless the dividend is NaN, and 22003 if the result is infinite although no
 /// operand is. Results too small for the type become 0, where PostgreSQL raises an error.
 #[inline(always)]
 pub fn calculate(op: Arith, left: f64, right: f64) -> Result<f64> {
@@ -34,7 +34,9 @@ pub fn calculate(op: Arith, left: f64, right: f64) -> Result<f64> {
         Arith::Add => left + right,
         Arith::Sub => left - right,
         Arith::Mul => left * right,
-        Arith::Div | Arith::Rem if right == 0.0 => return Err(ValueError::DivisionByZero),
+        Arith::Div | Arith::Rem if right == 0.0 && !left.is_nan() => {
+            return Err(ValueError::DivisionByZero);
+        }
         Arith::Div => left / right,
         Arith::Rem => left % right,
     };
@@ -298,6 +300,7 @@ mod tests {
         assert_eq!(calculate_single(Arith::Div, 1.0, 3.0), Ok(f64::from(1.0_f32 / 3.0)));
         for op in [Arith::Div, Arith::Rem] {
             assert_eq!(calculate(op, 1.0, -0.0), Err(ValueError::DivisionByZero));
+            assert!(calculate(op, f64::NAN, 0.0).is_ok_and(f64::is_nan));
         }
         assert_eq!(calculate(Arith::Rem, -5.5, 2.0), Ok(-1.5));
     }

@@ -4,6 +4,7 @@ mod concurrency;
 mod early_locks;
 mod figures;
 mod functions;
+mod messages;
 mod rights;
 mod statements;
 mod temporary;
