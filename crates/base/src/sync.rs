@@ -5,7 +5,7 @@
 //! checker with the same interface (that of `parking_lot`: no poisoning, guards by reference in
 //! [`Condvar`]), and code that takes its locks here can be run under every schedule that shuttle
 //! chooses. There a wait of less than a minute may time out at any moment, and then its time has passed on
-//! [`crate::clock`]; a longer one never does, so that whoever should have ended it is missed. `sleep` only yields.
+//! [`crate::clock`]; a longer one never does, so a wake-up that is missing shows. `sleep` only yields.
 
 pub use imp::*;
 

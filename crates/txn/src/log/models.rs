@@ -3,7 +3,7 @@
 //! Strategy: the log as it is, on a disk in memory that lets others run while it syncs, with its writer thread.
 //! Sessions wait as threads ([`Log::wait`]) or as tasks ([`super::DurableWait`]), as it comes, and tasks may go away
 //! whenever they wait. [`LogOptions::delay`] is an hour, which never passes in a model: so only who waits has
-//! the log written, and whoever is forgotten waits for ever, which shuttle calls a deadlock.
+//! the log written, and a session that is forgotten waits for ever, which shuttle calls a deadlock.
 //! Properties: every wait ends, with the error of the disk if there was one; one thread is at the disk at a time;
 //! who has gone has left neither an entry nor a turn; what nobody waits for is written when its delay is over.
 //! Canaries: with a bug planted ([`planted`]) a model must fail.
