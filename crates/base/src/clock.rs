@@ -1,7 +1,7 @@
 //! Time, from one place, so that a simulator can replace it.
 //!
-//! Under `cfg(shuttle)` time is the number of calls of [`now`]: a model never depends on its own
-//! speed.
+//! Under `cfg(shuttle)` time is the number of calls of [`now`], and what timed waits add to it: a model never
+//! depends on its own speed.
 
 use std::fmt;
 use std::ops::Sub;
@@ -46,12 +46,27 @@ pub fn now() -> Moment {
     Moment(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// The monotonic clock: one nanosecond per call.
 #[cfg(shuttle)]
-pub fn now() -> Moment {
+pub use model::{now, pass};
+
+#[cfg(shuttle)]
+mod model {
+    use super::Moment;
     use std::sync::atomic::{AtomicU64, Ordering};
-    static ASKED: AtomicU64 = AtomicU64::new(0);
-    Moment(ASKED.fetch_add(1, Ordering::Relaxed))
+    use std::time::Duration;
+
+    static PASSED: AtomicU64 = AtomicU64::new(0);
+
+    /// The monotonic clock: one nanosecond per call.
+    pub fn now() -> Moment {
+        Moment(PASSED.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Sets the clock forward.
+    pub fn pass(time: Duration) {
+        let time = u64::try_from(time.as_nanos()).expect("centuries at most");
+        PASSED.fetch_add(time, Ordering::Relaxed);
+    }
 }
 
 /// Wall-clock time in microseconds since 1970-01-01 00:00 UTC; negative before.

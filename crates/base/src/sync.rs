@@ -4,7 +4,8 @@
 //! Normally this is `parking_lot` and `std`. Built with `--cfg shuttle` it is the `shuttle` model
 //! checker with the same interface (that of `parking_lot`: no poisoning, guards by reference in
 //! [`Condvar`]), and code that takes its locks here can be run under every schedule that shuttle
-//! chooses. There a timed wait never times out and `sleep` only yields.
+//! chooses. There a wait of less than a minute may time out at any moment, and then its time has passed on
+//! [`crate::clock`]; a longer one never does, so a wake-up that is missing shows. `sleep` only yields.
 
 pub use imp::*;
 
@@ -14,13 +15,14 @@ mod imp {
         Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, WaitTimeoutResult,
     };
     pub use std::sync::{Arc, Weak, atomic};
-    pub use std::{hint, thread};
+    pub use std::{hint, thread, thread_local};
 }
 
 #[cfg(shuttle)]
 mod imp {
+    use crate::clock;
     pub use shuttle::sync::{Arc, RwLockReadGuard, RwLockWriteGuard, Weak, atomic};
-    pub use shuttle::thread;
+    pub use shuttle::thread_local;
     use std::fmt;
     use std::ops::{Deref, DerefMut};
     use std::sync::{PoisonError, TryLockError};
@@ -31,6 +33,29 @@ mod imp {
         /// Lets the model run another thread.
         pub fn spin_loop() {
             shuttle::thread::yield_now();
+        }
+    }
+
+    /// Timed waits that are at least so long never time out.
+    const ENDLESS: Duration = Duration::from_secs(60);
+
+    /// Lets others run for as long as the model likes, and `timeout` pass.
+    fn time_out(timeout: Duration) {
+        thread::yield_now();
+        clock::pass(timeout);
+    }
+
+    /// Threads of the model.
+    pub mod thread {
+        pub use shuttle::thread::*;
+        use std::time::Duration;
+
+        /// As [`park`]; a timeout of less than a minute may be over at any moment.
+        pub fn park_timeout(timeout: Duration) {
+            match timeout < super::ENDLESS {
+                true => super::time_out(timeout),
+                false => park(),
+            }
         }
     }
 
@@ -53,16 +78,18 @@ mod imp {
     impl<T: ?Sized> Mutex<T> {
         /// Waits until the value is free.
         pub fn lock(&self) -> MutexGuard<'_, T> {
-            MutexGuard(Some(self.0.lock().unwrap_or_else(PoisonError::into_inner)))
+            let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            MutexGuard { held: Some(held), mutex: &self.0 }
         }
 
         /// The value, unless another thread holds the lock.
         pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-            match self.0.try_lock() {
-                Ok(guard) => Some(MutexGuard(Some(guard))),
-                Err(TryLockError::Poisoned(error)) => Some(MutexGuard(Some(error.into_inner()))),
-                Err(TryLockError::WouldBlock) => None,
-            }
+            let held = match self.0.try_lock() {
+                Ok(held) => held,
+                Err(TryLockError::Poisoned(error)) => error.into_inner(),
+                Err(TryLockError::WouldBlock) => return None,
+            };
+            Some(MutexGuard { held: Some(held), mutex: &self.0 })
         }
 
         /// The value; `&mut` proves that nobody else holds it.
@@ -71,21 +98,25 @@ mod imp {
         }
     }
 
-    /// A guard: access to the value in a [`Mutex`]. Empty only while a [`Condvar`] waits with it.
-    pub struct MutexGuard<'a, T: ?Sized>(Option<shuttle::sync::MutexGuard<'a, T>>);
+    /// A guard: access to the value in a [`Mutex`].
+    pub struct MutexGuard<'a, T: ?Sized> {
+        /// Missing only while a [`Condvar`] waits with the guard.
+        held: Option<shuttle::sync::MutexGuard<'a, T>>,
+        mutex: &'a shuttle::sync::Mutex<T>,
+    }
 
     const HELD: &str = "a guard is empty only inside Condvar::wait";
 
     impl<T: ?Sized> Deref for MutexGuard<'_, T> {
         type Target = T;
         fn deref(&self) -> &T {
-            self.0.as_ref().expect(HELD)
+            self.held.as_ref().expect(HELD)
         }
     }
 
     impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
         fn deref_mut(&mut self) -> &mut T {
-            self.0.as_mut().expect(HELD)
+            self.held.as_mut().expect(HELD)
         }
     }
 
@@ -100,7 +131,7 @@ mod imp {
     pub struct WaitTimeoutResult(bool);
 
     impl WaitTimeoutResult {
-        /// True if nobody notified in time. Never under the model.
+        /// True if nobody notified in time.
         pub fn timed_out(&self) -> bool {
             self.0
         }
@@ -118,18 +149,24 @@ mod imp {
 
         /// Gives the mutex back, waits for a notification, takes the mutex again.
         pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
-            let held = guard.0.take().expect(HELD);
-            guard.0 = Some(self.0.wait(held).unwrap_or_else(PoisonError::into_inner));
+            let held = guard.held.take().expect(HELD);
+            guard.held = Some(self.0.wait(held).unwrap_or_else(PoisonError::into_inner));
         }
 
-        /// As [`Condvar::wait`]; the model has no time, so it never times out.
+        /// As [`Condvar::wait`]; a timeout of less than a minute is over after what others do meanwhile.
         pub fn wait_for<T>(
             &self,
             guard: &mut MutexGuard<'_, T>,
-            _timeout: Duration,
+            timeout: Duration,
         ) -> WaitTimeoutResult {
-            self.wait(guard);
-            WaitTimeoutResult(false)
+            if timeout >= ENDLESS {
+                self.wait(guard);
+                return WaitTimeoutResult(false);
+            }
+            drop(guard.held.take());
+            time_out(timeout);
+            guard.held = Some(guard.mutex.lock().unwrap_or_else(PoisonError::into_inner));
+            WaitTimeoutResult(true)
         }
 
         /// Wakes one waiter.
@@ -203,6 +240,8 @@ mod tests {
 #[cfg(all(test, shuttle))]
 mod tests {
     use super::{Arc, Condvar, Mutex, RwLock, thread};
+    use crate::clock;
+    use std::time::Duration;
 
     #[test]
     fn waiter_sees_what_the_notifier_wrote_under_every_schedule() {
@@ -224,5 +263,21 @@ mod tests {
             writer.join().expect("the writer does not panic");
         };
         crate::model::Check::new(200).run(model);
+    }
+
+    #[test]
+    fn a_short_wait_ends_by_time_and_its_time_has_passed() {
+        let model = || {
+            let shared = (Mutex::new(0u32), Condvar::new());
+            let (before, second) = (clock::now(), Duration::from_secs(1));
+            assert!(shared.1.wait_for(&mut shared.0.lock(), second).timed_out());
+            thread::park_timeout(second);
+            assert!(clock::now() - before >= 2 * second);
+        };
+        crate::model::Check::new(20).run(move || {
+            let other = thread::spawn(model);
+            model();
+            other.join().expect("no panic");
+        });
     }
 }

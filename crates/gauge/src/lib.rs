@@ -1,11 +1,12 @@
-//! What experiments measure with: servers as processes, load that arrives when it is due, rounds and their spread,
-//! quantiles and slopes, reports of arms, and charts.
+//! What experiments measure with: servers as processes, one that does no work, load that arrives when it is due, rounds
+//! and their spread, quantiles and slopes, reports of arms, and charts.
 //!
 //! Words: an *experiment* measures *arms*; an arm is one engine at one piece of work.
 //!
 //! **Invariant**, checked by `cargo xtask check layers`: Halcyon is reached over the wire only.
 #![forbid(unsafe_code)]
 
+pub mod bare;
 pub mod chart;
 pub mod measure;
 pub mod open_loop;

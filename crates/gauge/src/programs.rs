@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio_postgres::{Client, Config, NoTls};
 
-use crate::{Failure, Result, postgres};
+use crate::{Failure, Result, bare, postgres};
 
 /// Settings of a PostgreSQL whose commits need not be durable.
 const POSTGRES: [&str; 6] = [
@@ -30,6 +30,25 @@ pub struct Program {
 enum Server {
     Halcyon(Child),
     Postgres(postgres::Server),
+    /// One that has no tables.
+    Bare(Child),
+}
+
+/// Starts a server that says on one line of its output where it listens, behind the words `before`.
+fn start(mut command: Command, before: &str) -> Result<(Child, SocketAddr)> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let started = command.stdout(Stdio::piped()).spawn();
+    let mut server = started.map_err(|error| Failure::Io(format!("{name}: {error}")))?;
+    let out = server.stdout.take().expect("it is piped");
+    let mut lines = BufReader::new(out).lines();
+    match lines.find_map(|line| Some(line.ok()?.split_once(before)?.1.parse().ok())) {
+        Some(Some(address)) => Ok((server, address)),
+        _ => {
+            let _ = server.kill();
+            let _ = server.wait();
+            Err(Failure::Engine(format!("{name} named no address")))
+        }
+    }
 }
 
 impl Program {
@@ -39,20 +58,21 @@ impl Program {
             Some(binary) => binary.to_owned(),
             None => beside_this_program()?,
         };
-        let mut server = Command::new(&binary)
-            .args(["serve", "--listen", "127.0.0.1:0"])
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(|error| Failure::Io(format!("{}: {error}", binary.display())))?;
-        let out = server.stdout.take().expect("it is piped");
-        let mut lines = BufReader::new(out).lines();
-        let ready = lines.find_map(|line| Some(line.ok()?.split_once(" s at ")?.1.parse().ok()));
-        let Some(Some(address)) = ready else {
-            let _ = server.kill();
-            let _ = server.wait();
-            return Err(Failure::Engine("halcyon serve named no address".into()));
-        };
+        let mut command = Command::new(binary);
+        command.args(["serve", "--listen", "127.0.0.1:0"]);
+        let (server, address) = start(command, " s at ")?;
         Ok(Program { address, server: Server::Halcyon(server) })
+    }
+
+    /// Starts a server that does no work, by a command that calls [`bare::serve`].
+    pub fn bare(command: Command) -> Result<Self> {
+        let (server, address) = start(command, bare::LISTENS)?;
+        Ok(Program { address, server: Server::Bare(server) })
+    }
+
+    /// Whether the server has no tables.
+    pub fn is_bare(&self) -> bool {
+        matches!(self.server, Server::Bare(_))
     }
 
     /// Starts PostgreSQL, on a port that was free a moment ago.
@@ -112,7 +132,7 @@ impl Program {
     /// Processor time of the server's living processes, to a hundredth of a second.
     pub fn processor_time(&self) -> Duration {
         let parent = match &self.server {
-            Server::Halcyon(server) => server.id(),
+            Server::Halcyon(server) | Server::Bare(server) => server.id(),
             Server::Postgres(server) => server.process_id(),
         };
         let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -176,7 +196,7 @@ fn beside_this_program() -> Result<PathBuf> {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        if let Server::Halcyon(server) = &mut self.server {
+        if let Server::Halcyon(server) | Server::Bare(server) = &mut self.server {
             let _ = server.kill();
             let _ = server.wait();
         }

@@ -46,9 +46,11 @@ pub(crate) struct Following {
 impl Following {
     /// Follows `view` from behind position `from`; `first` are the rows to be told before.
     pub fn new(view: Arc<Table>, from: u64, first: Option<Vec<RowDelta>>, time_zone: &str) -> Self {
+        let maintained = view.materialized().expect("it is a view").maintained();
+        let follower = Follower::behind(Arc::clone(maintained.feed()), from);
         Following {
             view,
-            follower: Follower::behind(from),
+            follower,
             first,
             zone: TimeZone::parse(time_zone).unwrap_or_default(),
             told: Instant::now(),
@@ -78,9 +80,8 @@ impl Following {
         if let Some(rows) = self.first.take() {
             return Ok(Some(Changes { position: self.follower.position(), rows }));
         }
-        let maintained = self.view.materialized().expect("it is a view").maintained();
         views.settle_one(&self.view)?;
-        match self.follower.next(maintained.feed(), wait) {
+        match self.follower.next(wait) {
             Ok(FeedNews::Batch(batch)) => {
                 let FeedBatch { position, rows } = &*batch;
                 Ok(Some(Changes { position: *position, rows: rows.clone() }))
@@ -108,8 +109,7 @@ impl Following {
         if self.first.is_some() {
             return Poll::Ready(());
         }
-        let maintained = self.view.materialized().expect("it is a view").maintained();
-        self.follower.poll_news(maintained.feed(), context)
+        self.follower.poll_news(context)
     }
 
     /// Gives the next lines for a client: the first rows, the changes of a transaction, or a sign

@@ -29,7 +29,9 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 
 pub use halcyon_gauge::{Arm, Reporter};
-use halcyon_gauge::{chart, measure, open_loop, peers, postgres, programs, responses, statistics};
+use halcyon_gauge::{
+    bare, chart, measure, open_loop, peers, postgres, programs, responses, statistics,
+};
 
 /// An experiment that cannot go on: which arm, and why.
 pub type Result<T, E = Failure> = std::result::Result<T, E>;
@@ -127,6 +129,9 @@ pub enum Experiment {
     Plan(plan::Options),
     /// Statements over the wire as drivers send them, beside PostgreSQL
     Wire(wire::Options),
+    /// The server of the arm bare of wire, until it is ended
+    #[command(hide = true)]
+    BareServer(bare::Options),
     /// Workload classes: response times beside a growing load, overload, and what classes cost
     Workload(workload::Options),
     /// Figures and tables of recorded runs
@@ -157,6 +162,7 @@ pub fn run(experiment: &Experiment, common: Common) -> ExitCode {
         Experiment::Views(options) => views::run(options, &mut reporter),
         Experiment::Plan(options) => plan::run(options, &mut reporter),
         Experiment::Wire(options) => wire::run(options, &mut reporter),
+        Experiment::BareServer(options) => bare::serve(options).map_err(Failure::from),
         Experiment::Workload(options) => workload::run(options, &mut reporter),
         Experiment::Report(Report::Tpcc(options)) => tpcc::report::run(options),
         Experiment::Coschedule(options) => coschedule::run(options, &mut reporter),

@@ -16,6 +16,10 @@
 //! - *analyses*: `--analysts` connections aggregate all accounts without end, and nobody else is there;
 //! - *beside*: *prepared* beside *analyses*.
 //!
+//! The arms *bare* and *bare_awake* answer *prepared*, *extended*, *simple* and *new* alone, without any work ([`halcyon_gauge::bare`]):
+//! the limit for any server, beside which the cost of a database's own statement stands. A thread of *bare_awake* looks
+//! for the next message of a lone client as long as one of Halcyon's.
+//!
 //! Figures: runs per second over all clients, microseconds of processor time that the server's
 //! processes took per run, both with their spread between rounds, and the median over rounds of the latencies'
 //! percentiles. Arms take turns, round by round.
@@ -25,6 +29,7 @@
 mod client;
 
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
@@ -72,13 +77,54 @@ pub struct Options {
     pub seed: u64,
 }
 
+/// Microseconds that a thread of *bare_awake* looks: the default of `halcyon serve --busy-poll`.
+const LOOK_US: &str = "150";
+
 /// The servers of this experiment.
 #[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+#[value(rename_all = "snake_case")]
 pub enum Engine {
     /// Halcyon
     Halcyon,
     /// PostgreSQL
     Postgres,
+    /// A server that does no work, with lookups by key only
+    Bare,
+    /// The same, awake for a while after each answer to a lone client
+    BareAwake,
+}
+
+impl Engine {
+    /// Whether the server has what a piece of work needs.
+    fn does(self, work: Work) -> bool {
+        !self.is_bare()
+            || matches!(work, Work::Prepared | Work::Extended | Work::Simple | Work::New)
+    }
+
+    fn is_bare(self) -> bool {
+        matches!(self, Engine::Bare | Engine::BareAwake)
+    }
+
+    fn name(self) -> String {
+        self.to_possible_value().expect("no variant is skipped").get_name().to_owned()
+    }
+
+    /// Starts the server, and fills its tables if it has any.
+    fn start(self, options: &Options) -> Result<Program> {
+        let program = match self {
+            Engine::Halcyon => Program::halcyon(options.binary.as_deref())?,
+            Engine::Postgres => Program::postgres()?,
+            Engine::Bare | Engine::BareAwake => {
+                let look = if self == Engine::Bare { "0" } else { LOOK_US };
+                let mut server = Command::new(std::env::current_exe()?);
+                server.args(["bare-server", "--look", look]);
+                server.args(["--rows", &options.rows.to_string()]);
+                return Ok(Program::bare(server)?);
+            }
+        };
+        load(&program, options.rows)?;
+        Ok(program)
+    }
 }
 
 /// The pieces of work.
@@ -132,11 +178,6 @@ impl Work {
     }
 }
 
-/// Branches of a bank with so many accounts, as TPC-B has them.
-fn branches(rows: u32) -> u32 {
-    rows.div_ceil(100_000)
-}
-
 /// An arm while it is being measured.
 struct Measured {
     engine: Engine,
@@ -188,13 +229,10 @@ pub fn run(options: &Options, reporter: &mut Reporter) -> Result<()> {
 
 impl Measured {
     fn start(engine: Engine, pieces: usize, options: &Options) -> Result<Self> {
-        let program = match engine {
-            Engine::Halcyon => Program::halcyon(options.binary.as_deref())?,
-            Engine::Postgres => Program::postgres()?,
-        };
-        load(&program, options.rows)?;
+        let program = engine.start(options)?;
         let clients = (0..options.clients).map(|number| Client::new(&program, number));
-        let analysts = (0..options.analysts).map(|_| Client::new(&program, options.clients));
+        let analysts = if engine.does(Work::Analyses) { options.analysts } else { 0 };
+        let analysts = (0..analysts).map(|_| Client::new(&program, options.clients));
         Ok(Measured {
             engine,
             clients: clients.collect::<Result<_>>()?,
@@ -208,9 +246,9 @@ impl Measured {
         })
     }
 
-    /// Runs one round of one piece of work by all clients; does nothing after a failure.
+    /// Runs one round of one piece of work by all clients; does nothing after a failure, nor what the server lacks.
     fn round(&mut self, at: usize, work: Work, options: &Options, round: u32, time: Duration) {
-        if self.failure.is_some() {
+        if self.failure.is_some() || !self.engine.does(work) {
             return;
         }
         let clients: &mut [Client] = match work {
@@ -270,14 +308,13 @@ impl Measured {
     }
 
     fn report(mut self, work: &[Work], options: &Options) -> Arm {
-        let engine = format!("{:?}", self.engine).to_lowercase();
         let params = json!({
             "rows": options.rows, "clients": options.clients, "seconds": options.seconds,
             "analysts": options.analysts, "rounds": options.rounds, "seed": options.seed,
         });
-        let mut arm = Arm::new("wire", &engine, params);
+        let mut arm = Arm::new("wire", &self.engine.name(), params);
         let mut counted = 0;
-        for (at, work) in work.iter().enumerate() {
+        for (at, work) in work.iter().enumerate().filter(|(_, work)| self.engine.does(**work)) {
             let name = work.name();
             if work.updates_one_row() {
                 let met = self.clients.iter().map(|client| client.met(*work));
@@ -302,6 +339,7 @@ impl Measured {
         }
         let checked = match self.failure.take() {
             Some(failure) => Err(failure),
+            None if self.engine.is_bare() => Ok(()),
             None => {
                 self.clients[0].check_sums().and_then(|()| self.clients[0].check_count(counted))
             }

@@ -41,6 +41,31 @@ pub const LONE_SETTLEMENT_UNSEEN: Bug =
     Bug("an owner does not say that it has settled its view without the others");
 /// An event goes to a view that a transaction owns.
 pub const EVENT_TO_OWNED_VIEW: Bug = Bug("an event goes to a view that a transaction owns");
+/// A batch ends, and none of those whose commits came meanwhile is told to write the next one.
+pub const NOBODY_WRITES_NEXT: Bug = Bug(
+    "a batch ends, and none of those whose commits came meanwhile is told to write the next one",
+);
+/// A task enters itself among those who wait for the disk by what it has seen before.
+pub const LATE_ENTRY: Bug =
+    Bug("a task enters itself among those who wait for the disk by what it has seen before");
+/// A task writes a batch without a look whether another thread is at the disk by now.
+pub const TWO_AT_THE_DISK: Bug =
+    Bug("a task writes a batch without a look whether another thread is at the disk by now");
+/// The first task to come while a batch is held back does not look again by itself.
+pub const HELD_WITHOUT_END: Bug =
+    Bug("the first task to come while a batch is held back does not look again by itself");
+/// A task that goes away keeps the turn that it was told of.
+pub const TURN_KEPT: Bug = Bug("a task that goes away keeps the turn that it was told of");
+/// A task that goes away stays among those who wait for the disk.
+pub const ENTRY_LEFT_BEHIND: Bug =
+    Bug("a task that goes away stays among those who wait for the disk");
+/// The end of a batch that failed is told to the first of those who wait only.
+pub const FAILURE_UNTOLD: Bug =
+    Bug("the end of a batch that failed is told to the first of those who wait only");
+/// A task that goes away promises that the writer thread will write, though all has been taken.
+pub const PROMISE_WITHOUT_BYTES: Bug = Bug(
+    "a task that goes away promises that the writer thread will write, though all has been taken",
+);
 
 pub(crate) use halcyon_base::planted::is;
 #[cfg(shuttle)]

@@ -6,19 +6,25 @@
 //! followers cost them no more than one. A follower that remains slower than the view changes is
 //! told that the next batch is no longer kept, and may subscribe anew.
 //!
-//! A follower waits as a thread ([`Follower::next`]) or without one ([`Follower::poll_news`]). Invariant, checked by
-//! `a_follower_without_a_thread_misses_no_change`: who has seen no news has left a waker under the lock under which the
-//! next batch is added, so that batch wakes the follower.
+//! A follower waits as a thread ([`Follower::next`]) or without one ([`Follower::poll_news`]). Invariants, checked by
+//! the models in `feed/models.rs` and by `a_follower_without_a_thread_misses_no_change`:
+//! 1. Who has seen no news has left a waker under the lock under which the next batch is added, so that batch
+//!    wakes the follower; and so does the view's end.
+//! 2. A follower has one waker at most, that of its last look, and a follower that is gone has none.
+
+#[cfg(all(test, shuttle))]
+mod models;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
-
+use halcyon_base::sync::atomic::{AtomicBool, Ordering};
+use halcyon_base::sync::{Condvar, Mutex, MutexGuard};
 use halcyon_store::Value;
+
+use crate::planted;
 
 /// A change of one row of a view.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,7 +54,6 @@ pub struct ViewFeed {
     followed: AtomicBool,
     kept: Mutex<KeptBatches>,
     grown: Condvar,
-    followers: AtomicU64,
 }
 
 #[derive(Default)]
@@ -59,8 +64,10 @@ struct KeptBatches {
     last: u64,
     /// Whether the view is gone, so that no further changes come.
     closed: bool,
-    /// Followers that wait without a thread, by number. One that has gone stays until the next change.
+    /// Followers that wait without a thread, by number.
     wakers: Vec<(u64, Waker)>,
+    /// How many followers have ever waited so.
+    numbered: u64,
 }
 
 /// The error of a follower whose next batch is no longer kept.
@@ -92,6 +99,11 @@ impl ViewFeed {
             return;
         }
         let mut kept = self.kept.lock();
+        let is_told = planted::is(planted::TOLD_BEFORE_KEPT);
+        if is_told {
+            self.tell(kept);
+            kept = self.kept.lock();
+        }
         kept.last += 1;
         kept.rows += rows.len();
         let position = kept.last;
@@ -100,12 +112,17 @@ impl ViewFeed {
             let oldest = kept.batches.pop_front().expect("more than one");
             kept.rows -= oldest.rows.len();
         }
-        self.tell(kept);
+        if !is_told {
+            self.tell(kept);
+        }
     }
 
     /// Wakes all who wait for news.
     fn tell(&self, mut kept: MutexGuard<'_, KeptBatches>) {
-        let wakers = std::mem::take(&mut kept.wakers);
+        let mut wakers = std::mem::take(&mut kept.wakers);
+        if kept.closed && planted::is(planted::END_UNTOLD) {
+            wakers.clear();
+        }
         drop(kept);
         self.grown.notify_all();
         wakers.into_iter().for_each(|(_, waker)| waker.wake());
@@ -121,6 +138,7 @@ impl ViewFeed {
 
 /// A reader of a feed.
 pub struct Follower {
+    feed: Arc<ViewFeed>,
     /// Position of the last batch that the follower has read.
     position: u64,
     /// The follower's number among those that wait without a thread, once it has waited so.
@@ -139,8 +157,8 @@ pub enum FeedNews {
 
 impl Follower {
     /// Makes a follower whose next batch is the one behind a position.
-    pub fn behind(position: u64) -> Self {
-        Follower { position, number: None }
+    pub fn behind(feed: Arc<ViewFeed>, position: u64) -> Self {
+        Follower { feed, position, number: None }
     }
 
     /// Position of the last batch that the follower has read.
@@ -150,16 +168,24 @@ impl Follower {
 
     /// Ready if [`Follower::next`] would not wait; else the next change wakes the task. Cost: one look at the
     /// followers that wait.
-    pub fn poll_news(&mut self, feed: &ViewFeed, context: &mut Context<'_>) -> Poll<()> {
-        let mut kept = feed.kept.lock();
+    pub fn poll_news(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let mut kept = self.feed.kept.lock();
         if self.position != kept.last || kept.closed {
             return Poll::Ready(());
         }
-        let next = || feed.followers.fetch_add(1, Ordering::Relaxed);
-        let number = *self.number.get_or_insert_with(next);
-        match kept.wakers.iter_mut().find(|(waiting, _)| *waiting == number) {
+        if planted::is(planted::LATE_WAKER) {
+            drop(kept);
+            kept = self.feed.kept.lock();
+        }
+        let KeptBatches { wakers, numbered, .. } = &mut *kept;
+        let number = *self.number.get_or_insert_with(|| {
+            *numbered += 1;
+            *numbered
+        });
+        match wakers.iter_mut().find(|(waiting, _)| *waiting == number) {
+            Some(_) if planted::is(planted::OLD_WAKER_KEPT) => {}
             Some((_, waker)) => waker.clone_from(context.waker()),
-            None => kept.wakers.push((number, context.waker().clone())),
+            None => wakers.push((number, context.waker().clone())),
         }
         Poll::Pending
     }
@@ -167,10 +193,10 @@ impl Follower {
     /// Returns the next batch, waiting for it up to `wait`.
     ///
     /// Errors: the batch is no longer kept, or the view has never reached the follower's position.
-    pub fn next(&mut self, feed: &ViewFeed, wait: Duration) -> Result<FeedNews, Lagging> {
-        let mut kept = feed.kept.lock();
+    pub fn next(&mut self, wait: Duration) -> Result<FeedNews, Lagging> {
+        let mut kept = self.feed.kept.lock();
         if self.position == kept.last && !kept.closed && !wait.is_zero() {
-            feed.grown.wait_for(&mut kept, wait);
+            self.feed.grown.wait_for(&mut kept, wait);
         }
         if self.position == kept.last {
             return Ok(if kept.closed { FeedNews::Gone } else { FeedNews::Nothing });
@@ -184,13 +210,29 @@ impl Follower {
     }
 }
 
-#[cfg(test)]
+impl Drop for Follower {
+    /// The waker goes too: a view that does not change would keep those of all who ever waited for it.
+    fn drop(&mut self) {
+        if let Some(number) = self.number
+            && !planted::is(planted::WAKER_LEFT_BEHIND)
+        {
+            self.feed.kept.lock().wakers.retain(|(waiting, _)| *waiting != number);
+        }
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
     use halcyon_store::Value;
+    use std::sync::atomic::AtomicU64;
 
     fn rows(count: usize) -> Vec<RowDelta> {
         vec![RowDelta { old: None, new: Some(vec![Value::Int64(1)]) }; count]
+    }
+
+    fn behind(feed: &Arc<ViewFeed>, position: u64) -> Follower {
+        Follower::behind(Arc::clone(feed), position)
     }
 
     fn position(found: Result<FeedNews, Lagging>) -> Option<u64> {
@@ -202,19 +244,19 @@ mod tests {
 
     #[test]
     fn followers_read_every_transaction_once_from_where_they_are() {
-        let feed = ViewFeed::default();
+        let feed = Arc::<ViewFeed>::default();
         assert_eq!(feed.follow(), 0);
-        let (mut one, mut other) = (Follower::behind(0), Follower::behind(1));
+        let (mut one, mut other) = (behind(&feed, 0), behind(&feed, 1));
         feed.publish(Vec::new());
         feed.publish(rows(1));
         feed.publish(rows(2));
         let wait = Duration::ZERO;
-        assert_eq!(position(one.next(&feed, wait)), Some(1));
-        assert_eq!(position(one.next(&feed, wait)), Some(2));
-        assert_eq!(position(one.next(&feed, wait)), None);
-        assert_eq!(position(other.next(&feed, wait)), Some(2));
+        assert_eq!(position(one.next(wait)), Some(1));
+        assert_eq!(position(one.next(wait)), Some(2));
+        assert_eq!(position(one.next(wait)), None);
+        assert_eq!(position(other.next(wait)), Some(2));
         feed.close();
-        assert!(matches!(one.next(&feed, wait), Ok(FeedNews::Gone)));
+        assert!(matches!(one.next(wait), Ok(FeedNews::Gone)));
     }
 
     /// A waker that counts.
@@ -229,44 +271,47 @@ mod tests {
 
     #[test]
     fn a_follower_without_a_thread_misses_no_change() {
-        let feed = ViewFeed::default();
+        let feed = Arc::<ViewFeed>::default();
         let (woken, other) = (Arc::new(Woken::default()), Arc::new(Woken::default()));
         let (waker, others) = (Waker::from(woken.clone()), Waker::from(other.clone()));
-        let mut follower = Follower::behind(0);
-        let mut second = Follower::behind(0);
+        let mut follower = behind(&feed, 0);
+        let mut second = behind(&feed, 0);
         for change in 1..=3 {
             let context = &mut Context::from_waker(&waker);
-            assert!(follower.poll_news(&feed, context).is_pending());
-            assert!(follower.poll_news(&feed, context).is_pending(), "again, by one waker");
-            assert!(second.poll_news(&feed, &mut Context::from_waker(&others)).is_pending());
+            assert!(follower.poll_news(context).is_pending());
+            assert!(follower.poll_news(context).is_pending(), "again, by one waker");
+            assert!(second.poll_news(&mut Context::from_waker(&others)).is_pending());
             assert_eq!(feed.kept.lock().wakers.len(), 2);
             feed.publish(rows(1));
             assert_eq!(woken.0.load(Ordering::SeqCst), change, "woken once for each change");
             assert_eq!(other.0.load(Ordering::SeqCst), change);
-            assert!(follower.poll_news(&feed, context).is_ready());
-            assert_eq!(position(follower.next(&feed, Duration::ZERO)), Some(change));
-            assert_eq!(position(second.next(&feed, Duration::ZERO)), Some(change));
+            assert!(follower.poll_news(context).is_ready());
+            assert_eq!(position(follower.next(Duration::ZERO)), Some(change));
+            assert_eq!(position(second.next(Duration::ZERO)), Some(change));
         }
-        assert!(follower.poll_news(&feed, &mut Context::from_waker(&waker)).is_pending());
+        assert!(follower.poll_news(&mut Context::from_waker(&waker)).is_pending());
+        assert!(second.poll_news(&mut Context::from_waker(&others)).is_pending());
+        drop(second);
+        assert_eq!(feed.kept.lock().wakers.len(), 1, "who is gone has left no waker");
         feed.close();
         assert_eq!(woken.0.load(Ordering::SeqCst), 4, "the view's end is news");
-        assert!(follower.poll_news(&feed, &mut Context::from_waker(&waker)).is_ready());
+        assert!(follower.poll_news(&mut Context::from_waker(&waker)).is_ready());
     }
 
     #[test]
     fn changes_of_other_threads_wake_a_follower_without_one() {
         const CHANGES: u64 = 2_000;
-        let feed = ViewFeed::default();
+        let feed = Arc::<ViewFeed>::default();
         std::thread::scope(|scope| {
             scope.spawn(|| (0..CHANGES).for_each(|_| feed.publish(rows(1))));
             let waker = halcyon_base::parking::waker();
-            let mut follower = Follower::behind(0);
+            let mut follower = behind(&feed, 0);
             while follower.position() < CHANGES {
                 let context = &mut Context::from_waker(&waker);
-                match follower.poll_news(&feed, context) {
+                match follower.poll_news(context) {
                     Poll::Pending => std::thread::park(),
                     Poll::Ready(()) => {
-                        position(follower.next(&feed, Duration::ZERO)).expect("news");
+                        position(follower.next(Duration::ZERO)).expect("news");
                     }
                 }
             }
@@ -275,15 +320,15 @@ mod tests {
 
     #[test]
     fn a_slow_follower_is_told_what_is_still_kept() {
-        let feed = ViewFeed::default();
-        let mut slow = Follower::behind(0);
+        let feed = Arc::<ViewFeed>::default();
+        let mut slow = behind(&feed, 0);
         for _ in 0..3 {
             feed.publish(rows(ROWS_KEPT_MAX / 2));
         }
-        let lagging = slow.next(&feed, Duration::ZERO).map(|_| ()).unwrap_err();
+        let lagging = slow.next(Duration::ZERO).map(|_| ()).unwrap_err();
         assert_eq!(lagging, Lagging { wanted: 1, oldest: 2 });
-        assert_eq!(position(Follower::behind(1).next(&feed, Duration::ZERO)), Some(2));
+        assert_eq!(position(behind(&feed, 1).next(Duration::ZERO)), Some(2));
         // A position from another process, perhaps.
-        assert!(Follower::behind(17).next(&feed, Duration::ZERO).is_err());
+        assert!(behind(&feed, 17).next(Duration::ZERO).is_err());
     }
 }

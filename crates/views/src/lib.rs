@@ -27,6 +27,7 @@ mod feed;
 mod journal;
 mod maintenance;
 mod packed;
+mod planted;
 mod rows;
 mod state;
 mod stream;

@@ -166,7 +166,7 @@ impl MaintainedView {
     }
 
     /// The feed of the view's changes.
-    pub fn feed(&self) -> &ViewFeed {
+    pub fn feed(&self) -> &Arc<ViewFeed> {
         &self.feed
     }
 

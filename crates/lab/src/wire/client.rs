@@ -8,7 +8,8 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client as Connection, SimpleQueryMessage, Statement};
 
-use super::{Contention, Work, branches, sum};
+use super::{Contention, Work, sum};
+use crate::bare::branches;
 use crate::programs::Program;
 use crate::{Failure, Result};
 
@@ -50,6 +51,7 @@ pub(crate) struct Client {
     runtime: Runtime,
     connection: Connection,
     select: Statement,
+    /// Empty where there are no such tables.
     tpcb: Vec<Statement>,
     /// What the client met in *read_then_write* and *for_update*.
     met: [Contention; 2],
@@ -78,6 +80,7 @@ impl Client {
         let select = runtime.block_on(connection.prepare(SELECT))?;
         let balance = "SELECT balance FROM account WHERE id = $1";
         let texts = CHANGES.into_iter().chain([balance, "BEGIN", "COMMIT"]);
+        let texts = texts.filter(|_| !program.is_bare());
         let tpcb = texts.map(|text| runtime.block_on(connection.prepare(text)));
         let tpcb = tpcb.collect::<Result<_, _>>()?;
         let (met, next_text) = (Default::default(), u64::from(number) << 40);

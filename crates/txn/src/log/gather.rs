@@ -10,7 +10,8 @@
 //! that did not pay, no attempt is made for one batch, then three, seven, … [`SKIPPED_MAX`], until
 //! one pays.
 
-use std::time::{Duration, Instant};
+use halcyon_base::clock::{self, Moment};
+use std::time::Duration;
 
 /// Batches between two attempts at most.
 const SKIPPED_MAX: u32 = 63;
@@ -23,9 +24,9 @@ pub(super) struct Gather {
     /// Number of sessions that wait once all are back.
     expected: usize,
     /// When the last batch ended.
-    ended: Option<Instant>,
+    ended: Option<Moment>,
     /// The end of the wait for the sessions that are not back.
-    until: Option<Instant>,
+    until: Option<Moment>,
     /// Batches for which no attempt is made, and how many there were after the last failure.
     skip: u32,
     skipped: u32,
@@ -38,24 +39,24 @@ impl Gather {
     pub(super) fn is_ripe(&self, waiting: usize) -> bool {
         match self.until {
             None => true,
-            Some(until) => waiting >= self.expected || Instant::now() >= until,
+            Some(until) => waiting >= self.expected || clock::now() >= until,
         }
     }
 
     /// The time until which the next batch is held back, if it is and no further session comes.
     /// Twice as long as a session that comes would wait: a timer that goes off while all goes well
     /// costs a switch of threads.
-    pub(super) fn until(&self) -> Option<Instant> {
-        self.until.map(|until| until + self.sync.min(HELD_MAX))
+    pub(super) fn until(&self) -> Option<Moment> {
+        self.until.map(|until| until.plus(self.sync.min(HELD_MAX)))
     }
 
     /// Notes that a batch begins `now`, with the number of sessions that wait.
-    pub(super) fn begin(&mut self, waiting: usize, now: Instant) {
+    pub(super) fn begin(&mut self, waiting: usize, now: Moment) {
         let (Some(_), Some(ended)) = (self.until.take(), self.ended) else {
             return;
         };
         let times = |count: usize, time: Duration| count as u128 * time.as_nanos();
-        let held = now.saturating_duration_since(ended);
+        let held = now.since(ended);
         if 2 * times(waiting, self.sync) > times(self.expected, self.sync + held) {
             self.skipped = 0;
         } else {
@@ -66,14 +67,14 @@ impl Gather {
 
     /// Notes that a batch ended `now`: the number of sessions told and left, and the time that the
     /// disk took.
-    pub(super) fn end(&mut self, told: usize, left: usize, took: Duration, now: Instant) {
+    pub(super) fn end(&mut self, told: usize, left: usize, took: Duration, now: Moment) {
         self.sync = if self.sync.is_zero() { took } else { (7 * self.sync + took) / 8 };
         (self.expected, self.ended, self.until) = (told + left, Some(now), None);
         if told == 0 || self.expected < 2 {
             return;
         }
         match self.skip {
-            0 => self.until = Some(now + self.sync.min(HELD_MAX)),
+            0 => self.until = Some(now.plus(self.sync.min(HELD_MAX))),
             _ => self.skip -= 1,
         }
     }
@@ -89,12 +90,12 @@ mod tests {
     fn the_last_one_back_begins_the_batch() {
         let mut gather = Gather::default();
         assert!(gather.is_ripe(1), "nothing is known yet");
-        gather.begin(1, Instant::now());
-        gather.end(1, 3, SYNC, Instant::now());
+        gather.begin(1, clock::now());
+        gather.end(1, 3, SYNC, clock::now());
         assert!(!gather.is_ripe(3));
         assert!(gather.is_ripe(4));
-        gather.begin(4, Instant::now());
-        gather.end(4, 0, SYNC, Instant::now());
+        gather.begin(4, clock::now());
+        gather.end(4, 0, SYNC, clock::now());
         assert!(!gather.is_ripe(3));
         assert!(gather.is_ripe(4));
     }
@@ -104,30 +105,31 @@ mod tests {
         let mut gather = Gather::default();
         for _ in 0..3 {
             assert!(gather.is_ripe(1));
-            gather.begin(1, Instant::now());
-            gather.end(1, 0, SYNC, Instant::now());
+            gather.begin(1, clock::now());
+            gather.end(1, 0, SYNC, clock::now());
         }
     }
 
     #[test]
     fn nobody_is_waited_for_longer_than_a_sync() {
         let mut gather = Gather::default();
-        let ended = Instant::now() - Duration::from_millis(11);
+        let ended = clock::now();
+        std::thread::sleep(Duration::from_millis(11));
         gather.end(2, 2, SYNC, ended);
         assert!(gather.is_ripe(2), "the longest time is over");
-        gather.end(2, 2, Duration::ZERO, Instant::now() - SYNC);
+        gather.end(2, 2, Duration::ZERO, ended);
         assert!(gather.is_ripe(2));
     }
 
     #[test]
     fn sessions_that_do_not_come_back_soon_are_waited_for_ever_less() {
         let (mut gather, mut attempts) = (Gather::default(), Vec::new());
-        let mut now = Instant::now();
+        let mut now = clock::now();
         for batch in 0..400 {
             gather.end(4, 4, SYNC, now);
             if gather.until().is_some() {
                 attempts.push(batch);
-                now += SYNC;
+                now = now.plus(SYNC);
             }
             // Six of eight in twice the time are fewer than four in once.
             gather.begin(6, now);
@@ -136,10 +138,10 @@ mod tests {
         // Once the sessions come back in time, every batch waits for them.
         for _ in 400..464 {
             gather.end(4, 4, SYNC, now);
-            now += SYNC / 2;
+            now = now.plus(SYNC / 2);
             gather.begin(if gather.until().is_some() { 8 } else { 6 }, now);
         }
-        gather.end(4, 4, SYNC, Instant::now());
+        gather.end(4, 4, SYNC, clock::now());
         assert!(!gather.is_ripe(7) && gather.is_ripe(8));
     }
 }

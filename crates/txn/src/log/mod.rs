@@ -23,6 +23,8 @@ pub(crate) mod disk;
 pub(crate) mod frame;
 mod gather;
 pub(crate) mod manifest;
+#[cfg(all(test, shuttle))]
+mod models;
 pub(crate) mod reader;
 mod turn;
 pub(crate) mod writer;

@@ -4,18 +4,23 @@
 //! [`Log::wait`](super::Log::wait), and their turn comes by itself. A task asks ([`DurableWait::advance`]), which
 //! writes the batch if it is the task's turn, and else is woken when it is, or when another has written what the task
 //! waits for. So one thread is at the disk, and those that wait behind it have none.
-//! Invariant, checked by `tasks_and_threads_become_durable_together` and `a_task_that_goes_away_hands_its_turn_on`: a task
-//! that was told that it is its turn and does not take it has the writer thread write.
+//! Invariants, checked by the models in `log/models.rs` (`every_wait_for_the_disk_ends`,
+//! `a_task_that_goes_away_leaves_no_turn_and_no_entry`) and by the tests below with threads of the system:
+//! 1. Among those who wait while nobody is at the disk and no batch is held back, one has been told to write.
+//! 2. A task that was told that it is its turn and does not take it has the writer thread write.
+//! 3. A task looks again by itself only to end the wait of the batch for which it came first.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use halcyon_base::clock::{self, Moment};
 use halcyon_base::duty;
+use halcyon_base::sync::atomic::{AtomicBool, Ordering};
 
 use super::writer::{Shared, Sleeper, Waiter};
 use super::{LogError, Lsn};
+use crate::planted;
 
 /// The wait of a task until the log is durable up to an LSN.
 pub struct DurableWait {
@@ -26,7 +31,7 @@ pub struct DurableWait {
     /// Whether such an entry was made, and the task has not taken its turn since.
     is_entered: bool,
     /// When the task looks again by itself, because a batch is held back and no other waiter was there to end that.
-    held_until: Option<Instant>,
+    held_until: Option<Moment>,
     /// Whether the log is durable, or failed.
     is_over: bool,
 }
@@ -70,7 +75,8 @@ impl DurableWait {
             drop(state);
             duty::relieved(|| {
                 let state = self.shared.state.lock();
-                if !state.busy && state.failure.is_none() && state.durable < self.lsn {
+                let is_free = !state.busy || planted::is(planted::TWO_AT_THE_DISK);
+                if is_free && state.failure.is_none() && state.durable < self.lsn {
                     self.shared.flush(state, true);
                 }
             });
@@ -87,9 +93,18 @@ impl DurableWait {
         if state.durable >= self.lsn || state.failure.is_some() || is_turn {
             return Poll::Ready(());
         }
+        if planted::is(planted::LATE_ENTRY) && entered.is_none() {
+            drop(state);
+            state = self.shared.state.lock();
+        }
         let sleeper = Sleeper::Task(context.waker().clone());
         match entered {
-            Some(at) => state.waiters[at].sleeper = sleeper,
+            Some(at) => {
+                state.waiters[at].sleeper = sleeper;
+                // That batch has begun. Whether and by whom the next is held back was settled at its end.
+                self.held_until =
+                    self.held_until.filter(|_| state.gather.until() == self.held_until);
+            }
             None => {
                 self.held_until = state.gather.until().filter(|_| state.waiters.is_empty());
                 self.told.store(false, Ordering::Relaxed);
@@ -104,7 +119,7 @@ impl DurableWait {
     /// After what time the task looks again though nobody has woken it; `None`: it need not.
     pub fn time_left(&self) -> Option<Duration> {
         let until = self.held_until.filter(|_| self.is_entered)?;
-        Some(until.saturating_duration_since(Instant::now()))
+        (!planted::is(planted::HELD_WITHOUT_END)).then(|| until.since(clock::now()))
     }
 }
 
@@ -115,10 +130,11 @@ impl Drop for DurableWait {
             return;
         }
         let mut state = self.shared.state.lock();
-        if let Some(at) = state.position(&self.told) {
+        let entered = state.position(&self.told);
+        if let Some(at) = entered.filter(|_| !planted::is(planted::ENTRY_LEFT_BEHIND)) {
             state.waiters.swap_remove(at);
         }
-        if state.durable < state.end {
+        if !planted::is(planted::TURN_KEPT) {
             self.shared.write_now(&mut state);
         }
     }
@@ -371,6 +387,40 @@ mod tests {
                 drop(task);
                 thread.join().expect("no panic").expect("the disk works");
             });
+        });
+    }
+
+    #[test]
+    fn a_task_does_not_look_by_itself_while_another_is_at_the_disk() {
+        in_time(|| {
+            let gate = Gate(Arc::default());
+            gate.set(true);
+            let own = OwnLog::on("looks", |folder| Gated(Disk::new(folder), gate.clone()));
+            let log = &own.log;
+            let shared = log.writer.shared();
+            // As after a batch of two sessions that are expected back.
+            shared.state.lock().gather.end(2, 0, Duration::from_millis(10), clock::now());
+            let mut task = Task::new(log);
+            assert!(!task.goes_on(log) && task.wait.time_left().is_some(), "it came first");
+            gate.set(false);
+            thread::scope(|scope| {
+                let writes = scope.spawn(|| log.wait(commit(log)));
+                while !shared.state.lock().busy {
+                    thread::sleep(Duration::from_millis(1));
+                }
+                while task.wait.time_left().is_some_and(|left| !left.is_zero()) {
+                    thread::sleep(Duration::from_millis(1));
+                }
+                assert!(!task.goes_on(log));
+                assert_eq!(
+                    task.wait.time_left(),
+                    None,
+                    "the batch that it waited to end has begun"
+                );
+                gate.set(true);
+                writes.join().expect("no panic").expect("the disk works");
+            });
+            assert!(task.goes_on(log), "the batch had its commit too");
         });
     }
 

@@ -18,16 +18,18 @@ use super::frame::{self, FOLDER, FrameKind, file_path, first_of};
 use super::gather::Gather;
 use super::manifest::{self, Known, Manifest, Stage};
 use super::{LogError, LogOptions, LogStatistics, Lsn, MARK_BYTES, Payload};
+use crate::planted;
+use halcyon_base::clock::{self, Moment};
 use halcyon_base::crc32c::crc32c;
 use halcyon_base::duty;
+use halcyon_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use halcyon_base::sync::thread::{self, JoinHandle, Thread};
 use halcyon_base::sync::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Waker;
-use std::thread::{self, JoinHandle, Thread};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Number of appended bytes that are written although no session waits for them.
 const BATCH_BYTES: usize = 1 << 20;
@@ -96,22 +98,22 @@ pub(super) struct WriterState {
     wanted: Lsn,
     /// When the oldest bytes of the buffer must be written, if [`Log::soon`](super::Log::soon) was
     /// called.
-    due: Option<Instant>,
+    due: Option<Moment>,
     /// The writer thread ends the wait of a batch that is held back: all its sessions came before
     /// it was.
     held_by_writer: bool,
     /// A thread is at the disk.
     pub busy: bool,
     /// When a full disk is tried again.
-    retry: Option<Instant>,
+    retry: Option<Moment>,
     /// When the writer thread looks whether the log has come to rest, to write a mark.
-    rest: Option<Instant>,
+    rest: Option<Moment>,
     /// When the last batch was durable.
-    ended: Instant,
+    ended: Moment,
     /// The writer thread sleeps and has not been called.
     asleep: bool,
     /// When it wakes up by itself.
-    alarm: Option<Instant>,
+    alarm: Option<Moment>,
     delay: Duration,
     pub failure: Option<LogError>,
     closing: bool,
@@ -213,9 +215,9 @@ impl Writer {
                 due: None,
                 held_by_writer: false,
                 busy: false,
-                retry: refuses.then(|| Instant::now() + RETRY),
+                retry: refuses.then(|| clock::now().plus(RETRY)),
                 rest: None,
-                ended: Instant::now(),
+                ended: clock::now(),
                 asleep: false,
                 alarm: None,
                 delay: options.delay,
@@ -333,7 +335,7 @@ impl Writer {
         }
         let mut state = self.shared.state.lock();
         if state.due.is_none() && !state.buffer.is_empty() {
-            state.due = Some(Instant::now() + state.delay);
+            state.due = Some(clock::now().plus(state.delay));
             self.shared.armed.store(true, Ordering::Release);
             self.shared.set_alarm(&mut state);
         }
@@ -406,11 +408,24 @@ impl Shared {
         self.durable.load(Ordering::Acquire) >= lsn.0
     }
 
-    /// Has the writer thread write what has been appended.
+    /// Has the writer thread write what has been appended and not been taken by the thread at the disk.
     pub fn write_now(&self, state: &mut MutexGuard<'_, WriterState>) {
-        state.due = Some(Instant::now());
+        // Nobody would take the flag back: later commits would count on a batch that does not come.
+        if state.buffer.is_empty() && !planted::is(planted::PROMISE_WITHOUT_BYTES) {
+            return;
+        }
+        state.due = Some(clock::now());
         self.armed.store(true, Ordering::Release);
         self.set_alarm(state);
+    }
+
+    /// Waits for the log to be durable up to `lsn`, without having it written.
+    #[cfg(all(test, shuttle))]
+    pub fn when_durable(&self, lsn: Lsn) {
+        let mut state = self.state.lock();
+        while state.durable < lsn {
+            self.done.wait(&mut state);
+        }
     }
 
     /// Copies the state that [`Writer::admit`] looks at. Called after every change of that state.
@@ -451,7 +466,7 @@ impl Shared {
     fn run(&self) {
         let mut state = self.state.lock();
         loop {
-            let now = Instant::now();
+            let now = clock::now();
             let full = match &state.failure {
                 None => false,
                 Some(LogError::Full { .. }) => true,
@@ -506,14 +521,14 @@ impl Shared {
     /// Sleeps until `told`. The first session to come while a batch is held back also ends the
     /// wait, some time after `held_until`. The last session to come usually has ended it before,
     /// and a timer that is stopped costs less than one that wakes the writer thread at each batch.
-    fn sleep(&self, told: &Arc<AtomicBool>, mut held_until: Option<Instant>) {
+    fn sleep(&self, told: &Arc<AtomicBool>, mut held_until: Option<Moment>) {
         // Pairs with the store in `Waiter::tell`.
         while !told.load(Ordering::Acquire) {
             let Some(until) = held_until else {
                 thread::park();
                 continue;
             };
-            let left = until.saturating_duration_since(Instant::now());
+            let left = until.since(clock::now());
             if !left.is_zero() {
                 thread::park_timeout(left);
                 continue;
@@ -539,7 +554,7 @@ impl Shared {
         state.due = None;
         self.armed.store(false, Ordering::Release);
         let waiting = state.waiters.len() + usize::from(waits);
-        let began = Instant::now();
+        let began = clock::now();
         state.gather.begin(waiting, began);
         let mut writing = self.writing.lock();
         let Writing { log, batch } = &mut *writing;
@@ -551,7 +566,7 @@ impl Shared {
             // Before anybody is told: so what was told can never be missing in silence.
             log.manifest.note(to);
         }
-        let now = Instant::now();
+        let now = clock::now();
         let mut state = self.state.lock();
         match written {
             Ok(()) => {
@@ -561,14 +576,14 @@ impl Shared {
                 state.writing += now - began;
                 state.ended = now;
                 if to.0 - from.0 > MARK_BYTES {
-                    state.rest = state.rest.or(Some(now + state.delay.max(REST_MIN)));
+                    state.rest = state.rest.or(Some(now.plus(state.delay.max(REST_MIN))));
                 }
                 self.durable.store(to.0, Ordering::Release);
             }
             Err(failed) => {
                 let error = failed.log_error();
                 tracing::error!(%error, "commits are refused");
-                state.retry = Some(now + RETRY);
+                state.retry = Some(now.plus(RETRY));
                 state.failure = Some(error);
                 // Nothing is lost but time: the batch is written with the bytes that have come
                 // meanwhile.
@@ -586,7 +601,8 @@ impl Shared {
         let (told_count, left) = (told.len() + usize::from(waits), state.waiters.len());
         state.gather.end(told_count, left, now - began, now);
         state.held_by_writer = left > 0;
-        if left > 0 && state.gather.until().is_none() {
+        let is_anybodys = left > 0 && state.gather.until().is_none();
+        if is_anybodys && !planted::is(planted::NOBODY_WRITES_NEXT) {
             // One of the sessions that are left must write: the first one, which is woken before
             // all others.
             told.insert(0, state.waiters.swap_remove(0));
@@ -606,7 +622,7 @@ impl WriterState {
 
     /// Whether nothing has been appended for a while. A mark then proves to recovery that the last
     /// batch was durable: later damage in the batch is not taken for a write that was cut short.
-    fn is_at_rest(&mut self, now: Instant) -> bool {
+    fn is_at_rest(&mut self, now: Moment) -> bool {
         if self.rest.is_none_or(|rest| now < rest) {
             return false;
         }
@@ -615,14 +631,14 @@ impl WriterState {
             self.rest = None;
             return false;
         }
-        let rested = self.ended + self.delay.max(REST_MIN);
+        let rested = self.ended.plus(self.delay.max(REST_MIN));
         self.rest = Some(rested).filter(|rested| now < *rested);
         self.rest.is_none()
     }
 
     /// When the writer thread has to look again: at a full disk, commits that no session waits for,
     /// a batch that is held back, or a log that may have come to rest.
-    fn next_alarm(&self) -> Option<Instant> {
+    fn next_alarm(&self) -> Option<Moment> {
         match &self.failure {
             Some(LogError::Full { .. }) => self.retry,
             _ => {
@@ -639,7 +655,8 @@ impl WriterState {
 
     /// Takes out the sessions that can be told: their commits are durable, or there was a failure.
     fn take_told(&mut self) -> Vec<Waiter> {
-        let (durable, failed) = (self.durable, self.failure.is_some());
+        let durable = self.durable;
+        let failed = self.failure.is_some() && !planted::is(planted::FAILURE_UNTOLD);
         self.waiters.extract_if(.., |waiter| failed || waiter.lsn <= durable).collect()
     }
 }
