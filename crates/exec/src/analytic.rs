@@ -91,6 +91,11 @@ const NS_PER_ROW: u64 = 30;
 /// The part of a statement's limit that sorts of one thread keep free to merge what they have put into files.
 const MERGES_IN_MEMORY: usize = 16;
 
+/// Bytes that a statement which may spill must be allowed for each row of its batches, and the fewest rows of one: a
+/// sort takes a batch in at least, and merges several.
+const BYTES_PER_BATCH_ROW: usize = 4096;
+const ROWS_OF_BATCH_LEAST: usize = 256;
+
 /// How often a reader that blocks its thread looks whether its statement was refused memory, which wakes nobody.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -243,8 +248,16 @@ impl AnalyticalPlan {
             config().with_target_partitions(threads).with_extension(Arc::clone(snapshot));
         if let Some(spill) = self.spill(env) {
             let merge = env.session.memory_bytes / MERGES_IN_MEMORY / threads;
-            let merge = merge.min(config.options().execution.sort_spill_reservation_bytes);
-            config = config.with_sort_spill_reservation_bytes(merge).with_extension(spill);
+            let options = &config.options().execution;
+            // Rows that are sorted in one piece are copied into it first, and that must not be refused.
+            let in_place = merge.min(options.sort_in_place_threshold_bytes);
+            let merge = merge.min(options.sort_spill_reservation_bytes);
+            let rows = config.batch_size().min(env.session.memory_bytes / BYTES_PER_BATCH_ROW);
+            config = config
+                .with_batch_size(rows.max(ROWS_OF_BATCH_LEAST))
+                .with_sort_spill_reservation_bytes(merge)
+                .with_sort_in_place_threshold_bytes(in_place)
+                .with_extension(spill);
         }
         let sized = |plan: &LogicalPlan, config: SessionConfig| {
             let rows = wide::batch_rows(plan, config.batch_size());

@@ -10,7 +10,7 @@
 //! what the others have taken: of that, each may have its part in any case, half is for whoever asks first, and up to the
 //! whole for those who have less than their part of it. They are refused, too, before the statement is: when a part of
 //! its own limit, its class's or that of all is all that is left ([`AccountId::has_room_to_spare`]). Each may always have
-//! [`FLOOR`], on which it can go on by spilling. (DataFusion's `FairSpillPool` gives each its part and nothing more, so
+//! [`FLOOR`], on which it can go on by spilling, and what it asks for first if the statement's limit has room for it. (DataFusion's `FairSpillPool` gives each its part and nothing more, so
 //! that an operator of eight spills with seven eighths of the memory unused.)
 //!
 //! Invariant, checked by `who_can_spill_is_refused_in_time_and_gets_its_part`: those that can spill have together at most
@@ -33,6 +33,9 @@ const COPYING: [&str; 3] = ["HashJoinInput", "NestedLoopJoinLoad", "CrossJoinExe
 /// Of these, those that would read their side a second time when they are refused, which our scans and exchanges do not
 /// let them: they are told an error that ends the statement.
 const READING_AGAIN: &str = "NestedLoopJoinLoad";
+
+/// What merges files of a sort, as many as it gets memory for: it counts as one that can spill, though it does not say so.
+const MERGING: &str = "ExternalSorterMerge";
 
 /// What an operator that can spill may always have.
 const FLOOR: usize = 256 << 10;
@@ -69,12 +72,20 @@ struct Shares {
     fixed: usize,
 }
 
+/// Whether a consumer can go on with less than it asks for.
+fn can_yield(consumer: &MemoryConsumer) -> bool {
+    consumer.can_spill() || consumer.name().starts_with(MERGING)
+}
+
 impl Spilling {
     /// Whether a consumer that can spill, and has so much, may have more.
     fn allows(&self, has: usize, additional: usize, has_room: impl Fn(usize) -> bool) -> bool {
         let shares = self.state.lock();
         let wanted = has.saturating_add(additional);
-        if wanted <= FLOOR {
+        let in_all = shares.spillable.saturating_add(shares.fixed).saturating_add(additional);
+        // A sort cannot put a batch into a file that it may not take in.
+        let is_first = has == 0 && in_all <= self.bytes;
+        if wanted <= FLOOR || is_first {
             return true;
         }
         let all = (self.bytes / 4 * 3).saturating_sub(shares.fixed);
@@ -87,7 +98,7 @@ impl Spilling {
 
     fn change(&self, consumer: &MemoryConsumer, change: impl Fn(&mut usize)) {
         let mut shares = self.state.lock();
-        match consumer.can_spill() {
+        match can_yield(consumer) {
             true => change(&mut shares.spillable),
             false => change(&mut shares.fixed),
         }
@@ -106,8 +117,7 @@ impl PlanPool {
             true => additional.saturating_add(reservation.size()),
             false => 0,
         };
-        if let Some(spilling) =
-            self.spilling.as_ref().filter(|_| reservation.consumer().can_spill())
+        if let Some(spilling) = self.spilling.as_ref().filter(|_| can_yield(reservation.consumer()))
         {
             let has_room = |bytes| self.account.has_room_to_spare(bytes);
             if !spilling.allows(reservation.size(), additional, has_room) {
@@ -202,8 +212,9 @@ mod tests {
         assert!(first.try_grow(24 << 20).is_ok() && first.try_grow(1).is_err());
         assert!(second.try_grow(24 << 20).is_ok() && second.try_grow(1).is_err());
         let others: Vec<MemoryReservation> = (3..9).map(consumer).collect();
+        assert!(others.iter().all(|other| other.try_grow(1 << 20).is_ok()));
         // Parts are smaller now; each has half of its own in any case.
-        assert!(others.iter().all(|other| other.try_grow(3 << 20).is_ok()));
+        assert!(others.iter().all(|other| other.try_grow(2 << 20).is_ok()));
         assert!(others.iter().all(|other| other.try_grow(1 << 20).is_err()));
         let spillable = 2 * (24 << 20) + 6 * (3 << 20);
         assert!(spillable <= limit / 4 * 3 / 2 * 3);
@@ -213,10 +224,11 @@ mod tests {
         let fixed = MemoryConsumer::new("window").register(&pool);
         assert!(fixed.try_grow(20 << 20).is_ok());
         assert!(fixed.try_grow(20 << 20).is_err());
-        // Nobody is refused what it needs to go on.
-        let late = consumer(9);
+        // Nobody is refused what it needs to go on: a little, and a first batch as long as there is room for it.
+        let (late, later) = (consumer(9), consumer(10));
+        assert!(later.try_grow(limit).is_err());
         assert!(late.try_grow(FLOOR).is_ok());
-        drop((second, others, fixed, late));
+        drop((second, others, fixed, late, later));
         first.free();
         assert_eq!(pool.reserved(), 0);
     }

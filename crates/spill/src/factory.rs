@@ -12,8 +12,9 @@ use halcyon_sql::diagnose::external;
 
 use crate::file::{Spill, SpilledFile};
 
-/// Bytes that are written or read at a time.
-pub const CHUNK: usize = 256 << 10;
+/// Bytes that are written or read at a time. A batch that was read keeps the chunks that it lies in, which its memory is
+/// counted by: a merge of many files holds a few chunks of each.
+pub const CHUNK: usize = 64 << 10;
 
 /// Statements' files by way of DataFusion's `DiskManager`.
 #[derive(Debug)]

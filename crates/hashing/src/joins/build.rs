@@ -18,7 +18,7 @@ use halcyon_sql::diagnose::external;
 use halcyon_sql::error::{SqlError, SqlState};
 use halcyon_task::proceed;
 
-use crate::joins::plan::Join;
+use crate::joins::plan::{Join, batch_of};
 use crate::keys::{Long, Rows, is_long};
 
 /// Rows of a block, as a power of two.
@@ -53,9 +53,11 @@ pub(crate) struct Collected<const N: usize> {
 }
 
 impl<const N: usize> Builder<N> {
-    pub(crate) fn new(join: &Arc<Join>, memory: MemoryReservation) -> Self {
+    /// `rows`: how many there will be at most, if that is known; a block takes its memory at once.
+    pub(crate) fn new(join: &Arc<Join>, memory: MemoryReservation, rows: Option<usize>) -> Self {
+        let block = rows.unwrap_or(BLOCK).clamp(1, BLOCK);
         Builder {
-            blocks: BatchCoalescer::new(Arc::clone(&join.kept_schema), BLOCK),
+            blocks: BatchCoalescer::new(Arc::clone(&join.kept_schema), block),
             join: Arc::clone(join),
             done: Vec::new(),
             bytes_done: 0,
@@ -112,8 +114,7 @@ impl<const N: usize> Builder<N> {
     ///
     /// Errors: 53200; the rows are there all the same.
     pub(crate) fn close(&mut self) -> Result<()> {
-        self.blocks.finish_buffered_batch()?;
-        self.collect();
+        self.end_block()?;
         let (rows, ids) = (self.keys.len(), self.ids.capacity() * 4);
         let keys = self.keys.capacity() * size_of::<[u64; N]>();
         self.memory.try_resize(self.bytes_done + keys + ids + rows * 4 + slots(rows) * 8)
@@ -121,10 +122,22 @@ impl<const N: usize> Builder<N> {
 
     /// The rows, if there is no memory for them or their table.
     pub(crate) fn give_up(mut self) -> Result<Collected<N>> {
-        self.blocks.finish_buffered_batch()?;
-        self.collect();
+        self.end_block()?;
         let Builder { done, keys, dead, memory, .. } = self;
         Ok(Collected { blocks: done, keys, dead, memory })
+    }
+
+    /// Ends the block that is not full, which takes no more than its rows need then.
+    fn end_block(&mut self) -> Result<()> {
+        self.blocks.finish_buffered_batch()?;
+        while let Some(block) = self.blocks.next_completed_batch() {
+            let (schema, mut columns, rows) = block.into_parts();
+            columns.iter_mut().for_each(|column| column.shrink_to_fit());
+            let block = batch_of(&schema, columns, rows)?;
+            self.bytes_done += block.get_array_memory_size();
+            self.done.push(block);
+        }
+        Ok(())
     }
 
     fn collect(&mut self) {

@@ -136,7 +136,7 @@ impl JoinExec {
         let collect = |left: usize, probers: usize| -> Result<Building<N>> {
             let memory = MemoryConsumer::new(format!("JoinExec[{left}]"));
             let memory = memory.with_can_spill(spilling.is_some());
-            let builder = Builder::new(&self.join, memory.register(context.memory_pool()));
+            let builder = Builder::new(&self.join, memory.register(context.memory_pool()), None);
             let work = Collecting::<N> {
                 input: self.node.left().execute(left, Arc::clone(context))?,
                 target: Target::Table(Box::new(builder)),

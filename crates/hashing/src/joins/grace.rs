@@ -341,7 +341,8 @@ impl<const N: usize> Grace<N> {
     async fn take_up(&mut self, pair: Pair) -> Result<()> {
         let is_last = pair.depth == DEPTH_MAX || pair.is_whole;
         let memory = MemoryConsumer::new("JoinExec part").with_can_spill(!is_last);
-        let mut builder = Builder::<N>::new(&self.join, memory.register(&self.pool));
+        let rows = Some(pair.build.rows);
+        let mut builder = Builder::<N>::new(&self.join, memory.register(&self.pool), rows);
         let mut reader = pair.left.reader()?;
         let mut taken = Ok(());
         for piece in &pair.build.pieces {
