@@ -91,9 +91,12 @@ const NS_PER_ROW: u64 = 30;
 /// The part of a statement's limit that sorts of one thread keep free to merge what they have put into files.
 const MERGES_IN_MEMORY: usize = 16;
 
+/// What sorts of one thread keep free at least where they put their batches into one piece.
+const SORTS_IN_PLACE: usize = 2 << 20;
+
 /// Bytes that a statement which may spill must be allowed for each row of its batches, and the fewest rows of one: a
 /// sort takes a batch in at least, and merges several.
-const BYTES_PER_BATCH_ROW: usize = 4096;
+const BYTES_PER_BATCH_ROW: usize = 16_384;
 const ROWS_OF_BATCH_LEAST: usize = 256;
 
 /// How often a reader that blocks its thread looks whether its statement was refused memory, which wakes nobody.
@@ -249,8 +252,11 @@ impl AnalyticalPlan {
         if let Some(spill) = self.spill(env) {
             let merge = env.session.memory_bytes / MERGES_IN_MEMORY / threads;
             let options = &config.options().execution;
-            // Rows that are sorted in one piece are copied into it first, and that must not be refused.
-            let in_place = merge.min(options.sort_in_place_threshold_bytes);
+            // Batches that are sorted in one piece count the texts of all of it, each of them.
+            let in_place = match merge >= SORTS_IN_PLACE {
+                true => options.sort_in_place_threshold_bytes,
+                false => 0,
+            };
             let merge = merge.min(options.sort_spill_reservation_bytes);
             let rows = config.batch_size().min(env.session.memory_bytes / BYTES_PER_BATCH_ROW);
             config = config

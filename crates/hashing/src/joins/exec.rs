@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result, Statistics, internal_err};
-use datafusion::execution::memory_pool::MemoryConsumer;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::DynamicFilterPhysicalExpr;
@@ -24,7 +24,7 @@ use datafusion::physical_plan::{
 };
 use futures::future::{BoxFuture, Shared};
 use futures::{FutureExt, StreamExt, stream};
-use halcyon_spill::Spill;
+use halcyon_spill::{Spill, without_others};
 use halcyon_sql::diagnose::external;
 use halcyon_sql::error::SqlError;
 use halcyon_task::proceed;
@@ -173,6 +173,10 @@ impl JoinExec {
             probe_rows: MetricBuilder::new(&self.metrics).counter("probe_rows", partition),
             // Who stands above may go by it.
             keeps_order: self.node.properties().output_ordering().is_some(),
+            others_max: match (&spilling, context.memory_pool().memory_limit()) {
+                (Some(_), MemoryLimit::Finite(bytes)) => Some(bytes / OTHERS_PART),
+                _ => None,
+            },
             spilling,
             context: Arc::clone(context),
         };
@@ -401,8 +405,14 @@ struct Work<const N: usize> {
     /// Whether rows are given in the order of the right side.
     keeps_order: bool,
     spilling: Option<Spilling>,
+    /// Bytes of others' texts that rows which are given may hold; `None`: any. Of a statement that may spill, so that a
+    /// sort above does not count the whole left side with each batch.
+    others_max: Option<usize>,
     context: Arc<TaskContext>,
 }
+
+/// The part of a statement's memory that a column's texts of others may take.
+const OTHERS_PART: usize = 64;
 
 impl<const N: usize> Work<N> {
     /// The next batch.
@@ -426,7 +436,7 @@ impl<const N: usize> Work<N> {
                 State::Probing(probe) => {
                     let timer = time.timer();
                     if let Some(batch) = probe.next(self.rows_max)? {
-                        self.put(batch);
+                        self.put(batch)?;
                         continue;
                     }
                     drop(timer);
@@ -455,13 +465,13 @@ impl<const N: usize> Work<N> {
                 State::Leaving(leftover) => {
                     let timer = time.timer();
                     match leftover.next(self.rows_max)? {
-                        Some(batch) => self.put(batch),
+                        Some(batch) => self.put(batch)?,
                         None => self.state = State::Ended,
                     }
                     drop(timer);
                 }
                 State::Spilled(batches) => match batches.next().await {
-                    Some(batch) => self.put(batch?),
+                    Some(batch) => self.put(batch?)?,
                     None => self.state = State::Ended,
                 },
                 State::Ended => return Ok(None),
@@ -495,12 +505,17 @@ impl<const N: usize> Work<N> {
     }
 
     /// Makes rows ready to be given out, in batches.
-    fn put(&mut self, batch: RecordBatch) {
+    fn put(&mut self, batch: RecordBatch) -> Result<()> {
+        let batch = match self.others_max {
+            Some(bytes) => without_others(batch, bytes)?,
+            None => batch,
+        };
         let mut from = 0;
         while from < batch.num_rows() {
             let rows = self.rows_max.min(batch.num_rows() - from);
             self.ready.push_back(batch.slice(from, rows));
             from += rows;
         }
+        Ok(())
     }
 }
