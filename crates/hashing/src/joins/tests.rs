@@ -333,7 +333,8 @@ fn rows_out_of_files_come_in_the_order_of_the_right_side() {
         let on = keys(1).into_iter().zip(keys(1)).collect();
         let (schema, batches) = &right;
         let by_number = PhysicalSortExpr::new_default(Arc::new(Column::new("c1", 1)));
-        let ordered = MemorySourceConfig::try_new(&[batches.clone()], Arc::clone(schema), None);
+        let ordered =
+            MemorySourceConfig::try_new(std::slice::from_ref(batches), Arc::clone(schema), None);
         let ordered = ordered
             .and_then(|rows| rows.try_with_sort_information(vec![LexOrdering::from([by_number])]));
         let ordered = DataSourceExec::from_data_source(ordered.expect("rows"));
