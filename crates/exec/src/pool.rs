@@ -7,7 +7,7 @@
 //! read of one side: what it reserves for them must leave room for that copy.
 //!
 //! A statement that may spill has two kinds of operators. Those that can spill share three quarters of its limit, less
-//! what the others have taken: of that, each may have its part in any case, half is for whoever asks first, and up to the
+//! what the others have taken: of that, each may have its part in any case, half is for the operator that asks first, and up to the
 //! whole for those who have less than their part of it. They are refused, too, before the statement is: when a part of
 //! its own limit, its class's or that of all is all that is left ([`AccountId::has_room_to_spare`]). Each may always have
 //! [`FLOOR`], on which it can go on by spilling, and what it asks for first if the statement's limit has room for it. (DataFusion's `FairSpillPool` gives each its part and nothing more, so
@@ -51,7 +51,7 @@ pub(crate) fn pool(bytes: usize, account: AccountId, can_spill: bool) -> Arc<dyn
 struct PlanPool {
     own: GreedyMemoryPool,
     account: AccountId,
-    /// `None`: nothing spills, and whoever asks first has it.
+    /// `None`: nothing spills, and the operator that asks first has it.
     spilling: Option<Spilling>,
 }
 
