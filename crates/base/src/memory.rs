@@ -46,6 +46,9 @@ pub use classes::{class_bytes, set_class};
 
 /// Bytes that a thread counts by itself before it tells its account and the total.
 pub const DRIFT_MAX: i64 = 64 << 10;
+/// The part of a statement's own limit, and of that of its class and of all, which those leave who can do with less.
+const SPARE_OF_STATEMENT: i64 = 4;
+const SPARE_OF_ALL: i64 = 8;
 /// Bytes that a thread carries over from one account to the next.
 const CARRIED_MAX: i64 = 4 << 10;
 /// A buffer that has grown to so many bytes counts as one that goes on growing.
@@ -604,6 +607,23 @@ impl AccountId {
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
         let limit = self.counts().total_limit.load(Relaxed);
         self.account == 0 || bytes <= allowance(limit) || used().saturating_add(bytes) <= limit
+    }
+
+    /// Whether so many bytes more leave a part of every limit that holds for the statement: its own, that of its class,
+    /// and that of all. For what can go on with less: it is to do so before the statement is refused.
+    pub fn has_room_to_spare(self, bytes: usize) -> bool {
+        if self.account == 0 {
+            return true;
+        }
+        let counts = self.counts();
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+        let below = |limit: i64, part: i64| limit - limit / part;
+        let own = below(counts.statement_limit.load(Relaxed), SPARE_OF_STATEMENT);
+        let total = below(counts.total_limit.load(Relaxed), SPARE_OF_ALL);
+        let class = counts.class.load(Relaxed);
+        taken(counts).saturating_add(bytes) <= own
+            && used().saturating_add(bytes) <= total
+            && (class == classes::NONE || classes::has_room_to_spare(class, bytes, SPARE_OF_ALL))
     }
 
     /// The refusal of the running statement.
@@ -1202,6 +1222,28 @@ mod tests {
         drop(entered);
         account.begin(FREELY, false);
         assert_eq!(account.id().refusal(), None);
+    }
+
+    #[test]
+    fn who_can_do_with_less_leaves_a_part_of_every_limit() {
+        let _turn = turn();
+        let account = Account::new();
+        let id = account.id();
+        set_class(59, Some(80 * MB as u64), None);
+        let begin = |total: i64, statement: i64, class| {
+            account.begin(Limits { total, statement, class }, false);
+            move |bytes: i64| id.has_room_to_spare(bytes as usize)
+        };
+        let has_room = begin(i64::MAX, 100 * MB, None);
+        assert!(has_room(75 * MB) && !has_room(76 * MB));
+        let has_room = begin(i64::MAX, i64::MAX, Some(59));
+        assert!(has_room(70 * MB) && !has_room(71 * MB));
+        account.id().leave_class();
+        let before = used();
+        let has_room = begin(before + 800 * MB, i64::MAX, None);
+        assert!(has_room(600 * MB) && !has_room(800 * MB));
+        account.begin(FREELY, false);
+        set_class(59, None, None);
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub struct SessionVars {
     pub long_placement: Option<Placement>,
     /// Bytes an analytical statement may hold.
     pub memory_bytes: usize,
+    /// Bytes that files of an analytical statement may take; `None` for no limit.
+    pub temp_file_bytes: Option<u64>,
     /// Identity shown by `pg_backend_pid()` and `halcyon.sessions`.
     pub session_id: u32,
     /// Values last given out by sequences in this session: (sequence oid, value).
@@ -75,6 +77,7 @@ impl SessionVars {
             placement: Placement::of_class(1),
             long_placement: None,
             memory_bytes: usize::MAX,
+            temp_file_bytes: None,
             session_id: 0,
             copy_folder: None,
             sequence_values: Arc::default(),

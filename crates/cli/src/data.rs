@@ -57,17 +57,24 @@ impl Tuning {
 }
 
 /// Opens the database in a folder, or makes one in memory, with a bar on stderr if opening takes a
-/// while. Errors are printed.
+/// while. `spill`: the folder for what statements cannot hold. Errors are printed.
 pub fn open(
     folder: Option<&Path>,
     tuning: &Tuning,
     workers: Workers,
+    spill: Option<&Path>,
 ) -> Result<Database, ExitCode> {
     let mut options = tuning.options().map_err(|error| {
         tell(&error);
         ExitCode::from(2)
     })?;
     options.workers = workers;
+    if let Some(spill) = spill {
+        options.spill_into(spill).map_err(|error| {
+            tell(&error);
+            ExitCode::FAILURE
+        })?;
+    }
     let Some(folder) = folder else { return Ok(Database::with_options(options)) };
     let bar = Bar::new();
     let opened = Database::open_with(folder, options, &|step| bar.tell(step));

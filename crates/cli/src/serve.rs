@@ -21,6 +21,9 @@ pub struct Options {
     pub data: Option<PathBuf>,
     #[command(flatten)]
     pub tuning: crate::data::Tuning,
+    /// Let sorts, groups and joins that exceed their memory go on in files in DIR
+    #[arg(long, value_name = "DIR")]
+    pub spill: Option<PathBuf>,
     /// Address and port to listen at
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:5433")]
     pub listen: SocketAddr,
@@ -125,7 +128,8 @@ pub fn run(options: &Options) -> ExitCode {
     };
     let begin = Instant::now();
     let folder = options.data.as_deref();
-    let database = match crate::data::open(folder, &options.tuning, options.workers()) {
+    let spill = options.spill.as_deref();
+    let database = match crate::data::open(folder, &options.tuning, options.workers(), spill) {
         Ok(database) => database,
         Err(code) => return code,
     };

@@ -70,6 +70,7 @@ use halcyon_plan::setup::config;
 use halcyon_scan::provider::{is_system_table, table_of, tables_of};
 use halcyon_scan::snapshot::Snapshot;
 use halcyon_scan::wide;
+use halcyon_spill::Spill;
 use halcyon_sql::diagnose::sql_error;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::stack::{THREAD_BYTES, drop_deep, with_new_stack, with_stack};
@@ -86,6 +87,17 @@ const BATCHES_AHEAD: usize = 4;
 /// take 10 to 60 ns for each row of their tables.
 const LONG_NS: u64 = 100_000_000;
 const NS_PER_ROW: u64 = 30;
+
+/// The part of a statement's limit that sorts of one thread keep free to merge what they have put into files.
+const MERGES_IN_MEMORY: usize = 16;
+
+/// What sorts of one thread keep free at least where they put their batches into one piece.
+const SORTS_IN_PLACE: usize = 2 << 20;
+
+/// Bytes that a statement which may spill must be allowed for each row of its batches, and the fewest rows of one: a
+/// sort takes a batch in at least, and merges several.
+const BYTES_PER_BATCH_ROW: usize = 16_384;
+const ROWS_OF_BATCH_LEAST: usize = 256;
 
 /// How often a reader that blocks its thread looks whether its statement was refused memory, which wakes nobody.
 const LOOK: Duration = Duration::from_millis(20);
@@ -235,7 +247,24 @@ impl AnalyticalPlan {
         looked_up: Option<LogicalPlan>,
     ) -> Result<(Arc<dyn ExecutionPlan>, SessionConfig)> {
         let threads = env.session.threads.max(1);
-        let config = config().with_target_partitions(threads).with_extension(Arc::clone(snapshot));
+        let mut config =
+            config().with_target_partitions(threads).with_extension(Arc::clone(snapshot));
+        if let Some(spill) = self.spill(env) {
+            let merge = env.session.memory_bytes / MERGES_IN_MEMORY / threads;
+            let options = &config.options().execution;
+            // Batches that are sorted in one piece count the texts of all of it, each of them.
+            let in_place = match merge >= SORTS_IN_PLACE {
+                true => options.sort_in_place_threshold_bytes,
+                false => 0,
+            };
+            let merge = merge.min(options.sort_spill_reservation_bytes);
+            let rows = config.batch_size().min(env.session.memory_bytes / BYTES_PER_BATCH_ROW);
+            config = config
+                .with_batch_size(rows.max(ROWS_OF_BATCH_LEAST))
+                .with_sort_spill_reservation_bytes(merge)
+                .with_sort_in_place_threshold_bytes(in_place)
+                .with_extension(spill);
+        }
         let sized = |plan: &LogicalPlan, config: SessionConfig| {
             let rows = wide::batch_rows(plan, config.batch_size());
             config.with_batch_size(rows)
@@ -251,6 +280,14 @@ impl AnalyticalPlan {
         }
         let config = sized(&self.logical, config);
         Ok((self.kept(threads, snapshot, &config)?, config))
+    }
+
+    /// The statement's files, if the database has a folder for them.
+    fn spill(&self, env: &Env<'_>) -> Option<Arc<Spill>> {
+        let folder = self.df.spill()?;
+        // A statement with a thread of its own may block it.
+        let blocking = (!self.waits).then(|| self.df.runtime().blocking());
+        Some(Spill::new(folder, env.session.temp_file_bytes, blocking))
     }
 
     /// The physical plan of an earlier execution if it still fits, else a new one, kept from now on.
@@ -313,7 +350,8 @@ impl AnalyticalPlan {
         env: &Env<'_>,
         placement: &Placement,
     ) -> Result<BatchStream> {
-        let runtime_env = runtime_env(env).map_err(|error| sql_error(error, ""))?;
+        let spill = config.get_extension::<Spill>();
+        let runtime_env = runtime_env(env, spill).map_err(|error| sql_error(error, ""))?;
         let none = HashMap::new;
         let context = Arc::new(TaskContext::new(
             None,
@@ -473,11 +511,15 @@ fn cancelled() -> SqlError {
     SqlError::new(SqlState::QUERY_CANCELED, "canceling statement due to user request")
 }
 
-fn runtime_env(env: &Env<'_>) -> DfResult<Arc<RuntimeEnv>> {
-    let nowhere = DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled);
+fn runtime_env(env: &Env<'_>, spill: Option<Arc<Spill>>) -> DfResult<Arc<RuntimeEnv>> {
+    let files = DiskManagerBuilder::default();
+    let files = match &spill {
+        Some(spill) => files.with_temp_file_factory(spill.factory()),
+        None => files.with_mode(DiskManagerMode::Disabled),
+    };
     RuntimeEnvBuilder::new()
-        .with_memory_pool(pool(env.session.memory_bytes, env.cancel.account()))
-        .with_disk_manager_builder(nowhere)
+        .with_memory_pool(pool(env.session.memory_bytes, env.cancel.account(), spill.is_some()))
+        .with_disk_manager_builder(files)
         .build_arc()
 }
 

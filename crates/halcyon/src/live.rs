@@ -51,6 +51,13 @@ impl Live for View {
         self.shared.started_us
     }
 
+    fn spilled(&self) -> (i64, i64) {
+        let counts = self.shared.options.spill.as_ref().map(|folder| folder.counts());
+        let counts = counts.unwrap_or_default();
+        let shown = |count| i64::try_from(count).unwrap_or(i64::MAX);
+        (shown(counts.files_made), shown(counts.bytes_written))
+    }
+
     fn sessions(&self) -> Vec<SessionRow> {
         let transactions = self.shared.manager.transactions();
         let (now, now_us) = (clock::now(), clock::wall_us());

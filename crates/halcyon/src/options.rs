@@ -1,6 +1,10 @@
 //! Options with which a database is made or opened.
 
+use std::path::Path;
+use std::sync::Arc;
+
 use halcyon_plan::workers::Workers;
+use halcyon_spill::SpillFolder;
 use halcyon_sql::error::Result;
 
 use crate::settings::SystemSettings;
@@ -22,6 +26,9 @@ pub struct DatabaseOptions {
     pub latches: bool,
     /// The most bytes per second that a checkpoint in the background writes; 0 for no limit.
     pub checkpoint_bytes_per_s: u64,
+    /// The folder into which sorts, groups and joins spill what exceeds their memory
+    /// ([`DatabaseOptions::spill_into`]). `None`: such statements fail (53200).
+    pub spill: Option<Arc<SpillFolder>>,
     /// Settings of the whole database; they take precedence over ALTER SYSTEM.
     pub settings: SystemSettings,
 }
@@ -36,6 +43,7 @@ impl Default for DatabaseOptions {
             #[cfg(feature = "latches")]
             latches: false,
             checkpoint_bytes_per_s: 128 << 20,
+            spill: None,
             settings: SystemSettings::default(),
         }
     }
@@ -53,6 +61,15 @@ impl DatabaseOptions {
     pub fn with(mut self, name: &str, value: &str) -> Result<Self> {
         self.set(name, value)?;
         Ok(self)
+    }
+
+    /// Lets statements spill into a folder, which is made if it is not there: it gets a sub-folder of this process's
+    /// own, and what crashed processes have left is cleared. Limits: settings `spill_limit` and `temp_file_limit`.
+    ///
+    /// Errors: 58030, 53100, with the folder's name.
+    pub fn spill_into(&mut self, folder: impl AsRef<Path>) -> Result<()> {
+        self.spill = Some(SpillFolder::open(folder.as_ref())?);
+        Ok(())
     }
 
     /// Whether partitions are latched.

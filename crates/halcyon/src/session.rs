@@ -141,7 +141,14 @@ impl Session {
         let signals = Arc::new(Signals::new(cancel.clone()));
         let entry = Arc::new(SessionEntry::new(id, role, client, signals));
         shared.sessions.lock().insert(id, entry.clone());
-        let facts = Facts { session_role: role.to_owned(), role: role.to_owned(), superuser };
+        let spill = shared.options.spill.as_ref();
+        let facts = Facts {
+            session_role: role.to_owned(),
+            role: role.to_owned(),
+            superuser,
+            spill_folder: spill
+                .map_or_else(String::new, |folder| folder.path().display().to_string()),
+        };
         let settings = Settings::new(facts);
         let vars = SessionVars {
             user: role.to_owned(),
@@ -154,6 +161,7 @@ impl Session {
             placement: halcyon_catalog::session_vars::Placement::of_class(3),
             long_placement: None,
             memory_bytes: 0,
+            temp_file_bytes: None,
             session_id: id,
             sequence_values: Arc::default(),
             copy_folder: None,
@@ -533,6 +541,7 @@ impl Session {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         self.vars.threads = given.into_iter().find(|threads| *threads > 0).unwrap_or_else(cores);
         self.vars.memory_bytes = in_force.memory_bytes;
+        self.vars.temp_file_bytes = in_force.temp_file_bytes;
         self.entry.set_application(&in_force.application);
         self.entry.set_settings(&self.settings);
         self.set_search_path();

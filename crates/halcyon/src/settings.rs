@@ -44,6 +44,8 @@ pub(crate) struct Facts {
     /// The role whose rights the session has: that of SET ROLE, else the one that logged in.
     pub role: String,
     pub superuser: bool,
+    /// The folder that statements spill into; empty if there is none.
+    pub spill_folder: String,
 }
 
 /// The values outside a session's own settings on which settings depend.

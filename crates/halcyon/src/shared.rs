@@ -85,6 +85,9 @@ impl Shared {
             durable,
             options,
         };
+        if let Some(folder) = &shared.options.spill {
+            shared.datafusion.spill_into(folder);
+        }
         shared.tune();
         shared.define_classes();
         shared
@@ -167,7 +170,8 @@ impl Shared {
     fn tune(&self) {
         let catalog = self.catalog.load();
         let log = self.durable.as_ref().map(|durable| &*durable.log);
-        let parts = TunedParts { budget: &catalog.budget, memory: &self.memory, log };
+        let spill = self.options.spill.as_deref();
+        let parts = TunedParts { budget: &catalog.budget, memory: &self.memory, spill, log };
         settings::tune(&self.tuning(), &parts);
     }
 }

@@ -7,6 +7,8 @@
 mod build;
 mod exec;
 mod found;
+mod grace;
+mod parts;
 mod plan;
 mod probe;
 #[cfg(test)]

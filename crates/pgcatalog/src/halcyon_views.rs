@@ -582,6 +582,10 @@ pub trait Live: Send + Sync {
     fn cursors(&self) -> Vec<CursorRow>;
     /// Settings as the asking session has them.
     fn settings(&self) -> Vec<SettingRow>;
+    /// Files that statements have spilled into since the start, and their bytes.
+    fn spilled(&self) -> (i64, i64) {
+        (0, 0)
+    }
     /// What functions do to the session that asks and to others; `None` where nothing runs.
     fn effects(&self) -> Option<&dyn Effects>;
     /// A session's catalog with the temporary objects of all other sessions beside its own.

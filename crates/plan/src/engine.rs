@@ -10,6 +10,7 @@ use datafusion::common::runtime::set_join_set_tracer;
 use datafusion::execution::SessionState;
 use halcyon_base::memory;
 use halcyon_scan::sample::Samples;
+use halcyon_spill::SpillFolder;
 use halcyon_task::{Runtime, Shares};
 use parking_lot::Mutex;
 
@@ -41,6 +42,8 @@ struct Shared {
     executions: Executions,
     quotas: Quotas,
     samples: Arc<Samples>,
+    /// The folder for what statements cannot hold; empty: they fail instead.
+    spill: OnceLock<Arc<SpillFolder>>,
     /// How workload classes share the workers' time, once somebody has said so.
     shares: Mutex<Option<Shares>>,
 }
@@ -74,6 +77,7 @@ impl DataFusion {
             executions: Executions::default(),
             quotas: Quotas::default(),
             samples: Arc::default(),
+            spill: OnceLock::new(),
             shares: Mutex::default(),
         }))
     }
@@ -153,6 +157,16 @@ impl DataFusion {
     /// Samples of the database's tables.
     pub fn samples(&self) -> &Arc<Samples> {
         &self.0.samples
+    }
+
+    /// Says where statements spill what they cannot hold. The first folder stays.
+    pub fn spill_into(&self, folder: &Arc<SpillFolder>) {
+        let _ = self.0.spill.set(Arc::clone(folder));
+    }
+
+    /// The folder for what statements cannot hold.
+    pub fn spill(&self) -> Option<&Arc<SpillFolder>> {
+        self.0.spill.get()
     }
 
     /// The workers that operators run on, if a statement has needed them so far.

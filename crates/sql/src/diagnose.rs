@@ -3,6 +3,8 @@
 //! Wrong input must never look like a broken engine, so every message that a text or its data can
 //! cause has a rule here; what no rule knows is reported by the class of DataFusion's error.
 
+use std::io;
+
 use arrow::error::ArrowError;
 use datafusion::common::{Column, Diagnostic};
 use datafusion::common::{DataFusionError, SchemaError};
@@ -86,7 +88,7 @@ fn tell(error: &DataFusionError) -> SqlError {
                 .detail(first_line(message))
                 .hint("Raise the session's memory limit or ask for less at once.")
         }
-        DataFusionError::IoError(error) => SqlError::new(SqlState::IO_ERROR, error.to_string()),
+        DataFusionError::IoError(error) => io_error(error),
         DataFusionError::Plan(message) => from_text(message, SqlState::SYNTAX_ERROR),
         DataFusionError::Configuration(message) => {
             from_text(message, SqlState::INVALID_PARAMETER_VALUE)
@@ -114,6 +116,7 @@ fn arrow_error(error: &ArrowError) -> SqlError {
                 None => from_text(&inner.to_string(), SqlState::DATA_EXCEPTION),
             },
         },
+        ArrowError::IoError(_, error) => io_error(error),
         ArrowError::CastError(message)
         | ArrowError::ComputeError(message)
         | ArrowError::InvalidArgumentError(message)
@@ -122,6 +125,14 @@ fn arrow_error(error: &ArrowError) -> SqlError {
             from_text(message, SqlState::FEATURE_NOT_SUPPORTED)
         }
         other => from_text(&other.to_string(), SqlState::DATA_EXCEPTION),
+    }
+}
+
+/// An error of reading or writing, which may carry one of ours.
+fn io_error(error: &io::Error) -> SqlError {
+    match error.get_ref().and_then(|inner| inner.downcast_ref::<SqlError>()) {
+        Some(own) => own.clone(),
+        None => SqlError::new(SqlState::IO_ERROR, error.to_string()),
     }
 }
 

@@ -65,3 +65,12 @@ pub(super) fn exceeded(class: u8, more: i64) -> Option<i64> {
     let own = limited.find(|own| held(own).saturating_add(more) > own.limit.load(Relaxed))?;
     Some(own.limit.load(Relaxed))
 }
+
+/// Whether so many bytes more leave a part (one in `part`) of the limits of a class and of those above it.
+pub(super) fn has_room_to_spare(class: u8, more: i64, part: i64) -> bool {
+    let mut limited = chain(class).filter(|own| own.limit.load(Relaxed) < i64::MAX);
+    limited.all(|own| {
+        let limit = own.limit.load(Relaxed);
+        held(own).saturating_add(more) <= limit - limit / part
+    })
+}

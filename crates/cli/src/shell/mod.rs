@@ -68,7 +68,7 @@ pub struct Options {
 pub fn run(options: &Options) -> ExitCode {
     let backend: Box<dyn Backend> = match (&options.connect, &options.data) {
         (None, folder) => {
-            match crate::data::open(folder.as_deref(), &options.tuning, Workers::default()) {
+            match crate::data::open(folder.as_deref(), &options.tuning, Workers::default(), None) {
                 Ok(database) => Box::new(Embedded::new(&database)),
                 Err(code) => return code,
             }

@@ -40,6 +40,7 @@ pub fn session() -> SessionVars {
         placement: halcyon_catalog::session_vars::Placement::of_class(3),
         long_placement: None,
         memory_bytes: 1 << 30,
+        temp_file_bytes: None,
         session_id: 7,
         sequence_values: Arc::default(),
         copy_folder: None,

@@ -210,7 +210,6 @@ pub(crate) static ACCEPTED: &[Setting] = &[
     number("tcp_keepalives_interval", 0, 0..=2_147_483_647),
     number("tcp_user_timeout", 0, 0..=2_147_483_647),
     size("temp_buffers", 8192 << 10),
-    number("temp_file_limit", -1, -1..=2_147_483_647),
     text("temp_tablespaces", ""),
     text("timezone_abbreviations", "Default"),
     switch("track_activities", true),

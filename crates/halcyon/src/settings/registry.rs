@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use halcyon_spill::SpillFolder;
 use halcyon_sql::coerce::TimeZone;
 use halcyon_sql::error::{Result, SqlError};
 use halcyon_sql::utility::{Modes, isolation_name, parse_isolation};
@@ -64,6 +65,8 @@ pub(crate) struct Tuning {
     pub max_wal_size: u64,
     /// Bytes that the process may have in use; 0 for a part of what the system gives it.
     pub memory_limit: u64,
+    /// Bytes that all spilled files may take together.
+    pub spill_limit: u64,
     /// Bytes that the maps of all materialized views may use together; 0 for no limit.
     pub view_memory: u64,
     pub wal_writer_delay: Duration,
@@ -85,6 +88,8 @@ pub(crate) struct InForce {
     pub statement_timeout: Option<Duration>,
     /// Whether commits are acknowledged only once they are durable.
     pub synchronous: bool,
+    /// Bytes that files of an analytical statement may take; `None` for no limit.
+    pub temp_file_bytes: Option<u64>,
     /// Cores that an analytical statement may use; 0 for the number with which the database was
     /// opened.
     pub threads: usize,
@@ -95,6 +100,8 @@ pub(crate) struct InForce {
 pub(crate) struct TunedParts<'a> {
     pub budget: &'a ViewBudget,
     pub memory: &'a MemoryLimit,
+    /// The folder of spilled files, if there is one.
+    pub spill: Option<&'a SpillFolder>,
     /// The log; `None` for a database in memory alone.
     pub log: Option<&'a Log>,
 }
@@ -443,6 +450,33 @@ pub(crate) static REGISTRY: &[Setting] = &[
         Some("session_authorization"),
         |facts| &facts.session_role,
     ),
+    fact(
+        "spill_folder",
+        "Folder for what statements cannot hold in memory (`--spill`); empty: they fail instead.",
+        None,
+        |facts| &facts.spill_folder,
+    ),
+    Setting {
+        name: "spill_limit",
+        purpose: "Bytes that files of all statements in spill_folder may take together.",
+        category: "Resource Usage / Disk",
+        reported_as: None,
+        home: Home::System {
+            kind: SettingKind::Size {
+                default: 10 << 30,
+                unit: MEGABYTE,
+                bounds: Bounds { least: 1 << 20, most: 1 << 60, zero: None },
+                apply: |tuning, bytes| tuning.spill_limit = bytes,
+            },
+            effect: |tuning, parts| {
+                if let Some(folder) = parts.spill {
+                    folder.set_limit(tuning.spill_limit);
+                }
+            },
+            flag: "spill-limit",
+            needs_folder: false,
+        },
+    },
     Setting {
         name: "standard_conforming_strings",
         purpose: "Whether backslashes in strings stand for themselves.",
@@ -475,6 +509,19 @@ pub(crate) static REGISTRY: &[Setting] = &[
             default: "on",
             spellings: SYNCHRONOUS,
             apply: |in_force, word| in_force.synchronous = word == "on",
+        }),
+    },
+    Setting {
+        name: "temp_file_limit",
+        purpose: "Kilobytes that files of a statement in spill_folder may take; -1 for no limit but spill_limit.",
+        category: "Resource Usage / Disk",
+        reported_as: None,
+        home: Home::Session(SettingKind::Number {
+            default: -1,
+            bounds: -1..=2_147_483_647,
+            apply: |in_force, kilobytes| {
+                in_force.temp_file_bytes = u64::try_from(kilobytes).ok().map(|limit| limit << 10);
+            },
         }),
     },
     Setting {

@@ -12,11 +12,13 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::buffer::NullBuffer;
 use arrow::compute::BatchCoalescer;
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
+use halcyon_sql::diagnose::external;
+use halcyon_sql::error::{SqlError, SqlState};
 use halcyon_task::proceed;
 
-use crate::joins::plan::Join;
+use crate::joins::plan::{Join, batch_of};
 use crate::keys::{Long, Rows, is_long};
 
 /// Rows of a block, as a power of two.
@@ -35,24 +37,39 @@ pub(crate) struct Builder<const N: usize> {
     keys: Vec<[u64; N]>,
     /// Rows with NULL in their keys, if those find nothing.
     dead: Vec<u32>,
+    /// By row: its number in the whole left side, if the rows are a part of it.
+    ids: Vec<u32>,
     memory: MemoryReservation,
 }
 
+/// What a builder has collected, to be put elsewhere.
+pub(crate) struct Collected<const N: usize> {
+    /// All of [`BLOCK_BITS`] but the last.
+    pub(crate) blocks: Vec<RecordBatch>,
+    pub(crate) keys: Vec<[u64; N]>,
+    pub(crate) dead: Vec<u32>,
+    /// Given back as the rows go.
+    pub(crate) memory: MemoryReservation,
+}
+
 impl<const N: usize> Builder<N> {
-    pub(crate) fn new(join: &Arc<Join>, memory: MemoryReservation) -> Self {
+    /// `rows`: how many there will be at most, if that is known; a block takes its memory at once.
+    pub(crate) fn new(join: &Arc<Join>, memory: MemoryReservation, rows: Option<usize>) -> Self {
+        let block = rows.unwrap_or(BLOCK).clamp(1, BLOCK);
         Builder {
-            blocks: BatchCoalescer::new(Arc::clone(&join.kept_schema), BLOCK),
+            blocks: BatchCoalescer::new(Arc::clone(&join.kept_schema), block),
             join: Arc::clone(join),
             done: Vec::new(),
             bytes_done: 0,
             rows: Rows::new(),
             keys: Vec::new(),
             dead: Vec::new(),
+            ids: Vec::new(),
             memory,
         }
     }
 
-    /// Takes rows in.
+    /// Takes rows in. If their memory is refused they are there all the same.
     ///
     /// Errors: 53200, and those of expressions.
     pub(crate) fn take(&mut self, batch: &RecordBatch) -> Result<()> {
@@ -66,16 +83,61 @@ impl<const N: usize> Builder<N> {
             self.dead.extend(dead.map(|row| first + row as u32));
         }
         if self.keys.len() + self.rows.keys.len() >= u32::MAX as usize {
-            let message = "a join's table has room for four thousand million rows".to_owned();
-            return Err(DataFusionError::ResourcesExhausted(message));
+            let message = "a join's table has room for four thousand million rows";
+            return Err(external(SqlError::new(SqlState::OUT_OF_MEMORY, message)));
         }
         self.keys.extend_from_slice(&self.rows.keys);
+        self.put(kept)
+    }
+
+    /// Takes in rows of a part of the left side, as they came from a file.
+    ///
+    /// Errors: 53200.
+    pub(crate) fn restore(&mut self, rows: Restored<N>) -> Result<()> {
+        let first = self.keys.len() as u32;
+        self.dead.extend(rows.dead.into_iter().map(|row| first + row));
+        self.keys.extend_from_slice(&rows.keys);
+        self.ids.extend_from_slice(&rows.ids);
+        self.put(rows.kept)
+    }
+
+    fn put(&mut self, kept: RecordBatch) -> Result<()> {
         self.blocks.push_batch(kept)?;
         self.collect();
         let open = self.blocks.get_buffered_rows()
             * (self.bytes_done / self.done.len().max(1) / BLOCK + 16);
         let keys = self.keys.capacity() * (size_of::<[u64; N]>() + 4 + 16);
-        self.memory.try_resize(self.bytes_done + open + keys)
+        self.memory.try_resize(self.bytes_done + open + keys + self.ids.capacity() * 4)
+    }
+
+    /// Asks for the memory of the table, which is the last that may be refused.
+    ///
+    /// Errors: 53200; the rows are there all the same.
+    pub(crate) fn close(&mut self) -> Result<()> {
+        self.end_block()?;
+        let (rows, ids) = (self.keys.len(), self.ids.capacity() * 4);
+        let keys = self.keys.capacity() * size_of::<[u64; N]>();
+        self.memory.try_resize(self.bytes_done + keys + ids + rows * 4 + slots(rows) * 8)
+    }
+
+    /// The rows, if there is no memory for them or their table.
+    pub(crate) fn give_up(mut self) -> Result<Collected<N>> {
+        self.end_block()?;
+        let Builder { done, keys, dead, memory, .. } = self;
+        Ok(Collected { blocks: done, keys, dead, memory })
+    }
+
+    /// Ends the block that is not full, which takes no more than its rows need then.
+    fn end_block(&mut self) -> Result<()> {
+        self.blocks.finish_buffered_batch()?;
+        while let Some(block) = self.blocks.next_completed_batch() {
+            let (schema, mut columns, rows) = block.into_parts();
+            columns.iter_mut().for_each(|column| column.shrink_to_fit());
+            let block = batch_of(&schema, columns, rows)?;
+            self.bytes_done += block.get_array_memory_size();
+            self.done.push(block);
+        }
+        Ok(())
     }
 
     fn collect(&mut self) {
@@ -85,18 +147,12 @@ impl<const N: usize> Builder<N> {
         }
     }
 
-    /// The table. `probers`: how many will look up.
-    pub(crate) async fn build(mut self, probers: usize) -> Result<Build<N>> {
-        self.blocks.finish_buffered_batch()?;
-        self.collect();
+    /// The table, once it is closed. `probers`: how many will look up.
+    pub(crate) async fn build(self, probers: usize) -> Build<N> {
         let rows = self.keys.len();
-        let slots = (rows * 2).next_power_of_two().max(16);
         let visited = if self.join.gives_build_rows() { rows.div_ceil(64) } else { 0 };
-        self.memory.try_resize(
-            self.bytes_done + self.keys.capacity() * size_of::<[u64; N]>() + rows * 4 + slots * 8,
-        )?;
         let direct = Direct::of(&self.join, &self.keys, &self.dead);
-        let slots = if direct.is_some() { 1 } else { slots };
+        let slots = if direct.is_some() { 1 } else { slots(rows) };
         let mut build = Build {
             direct,
             blocks: self.done,
@@ -104,6 +160,7 @@ impl<const N: usize> Builder<N> {
             slots: vec![0; slots],
             next: vec![0; rows],
             dead: self.dead,
+            ids: self.ids,
             visited: (0..visited).map(|_| AtomicU64::new(0)).collect(),
             probers: AtomicUsize::new(probers),
             join: self.join,
@@ -118,8 +175,22 @@ impl<const N: usize> Builder<N> {
             end = begin;
             proceed().await;
         }
-        Ok(build)
+        build
     }
+}
+
+/// Rows of a part of the left side.
+pub(crate) struct Restored<const N: usize> {
+    /// What is kept of the rows.
+    pub(crate) kept: RecordBatch,
+    pub(crate) keys: Vec<[u64; N]>,
+    pub(crate) dead: Vec<u32>,
+    pub(crate) ids: Vec<u32>,
+}
+
+/// Slots of a table of so many rows.
+fn slots(rows: usize) -> usize {
+    (rows * 2).next_power_of_two().max(16)
 }
 
 /// Which rows have NULL in some column.
@@ -193,6 +264,8 @@ pub(crate) struct Build<const N: usize> {
     /// By row: the number of the next of its chain.
     next: Vec<u32>,
     dead: Vec<u32>,
+    /// By row: its number in the whole left side, if the table is of a part of it.
+    ids: Vec<u32>,
     /// A bit for each row: whether it has been matched.
     visited: Vec<AtomicU64>,
     /// Outputs that still look up.
@@ -309,6 +382,12 @@ impl<const N: usize> Build<N> {
     /// Whether a row has been matched, once all outputs have looked up.
     pub(crate) fn was_visited(&self, row: usize) -> bool {
         self.visited[row / 64].load(Ordering::Relaxed) >> (row % 64) & 1 == 1
+    }
+
+    /// The numbers, in the whole left side, of the rows that have been matched.
+    pub(crate) fn visited_ids(&self) -> impl Iterator<Item = u32> {
+        let rows = self.ids.iter().enumerate();
+        rows.filter(|(row, _)| self.was_visited(*row)).map(|(_, &id)| id)
     }
 
     /// An output has looked up all its rows. Whether it is the last: it sees what all others have noted.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result, Statistics, internal_err};
-use datafusion::execution::memory_pool::MemoryConsumer;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::DynamicFilterPhysicalExpr;
@@ -24,6 +24,7 @@ use datafusion::physical_plan::{
 };
 use futures::future::{BoxFuture, Shared};
 use futures::{FutureExt, StreamExt, stream};
+use halcyon_spill::{Spill, without_others};
 use halcyon_sql::diagnose::external;
 use halcyon_sql::error::SqlError;
 use halcyon_task::proceed;
@@ -31,13 +32,21 @@ use parking_lot::Mutex;
 
 use crate::joins::build::{Build, Builder};
 use crate::joins::found::Findings;
+use crate::joins::grace::{Grace, SpilledBuild, SpilledBuilder, in_order, is_denied};
+use crate::joins::parts::{Spilling, can_spill};
 use crate::joins::plan::Join;
 use crate::joins::probe::{Leftover, Probe};
 use crate::layout::WORDS_MAX;
 
-/// A table as the outputs of a join share it.
-type Building<const N: usize> =
-    Shared<BoxFuture<'static, Result<Arc<Build<N>>, Arc<DataFusionError>>>>;
+/// The left side as the outputs of a join share it.
+type Building<const N: usize> = Shared<BoxFuture<'static, Result<Built<N>, Arc<DataFusionError>>>>;
+
+/// The left side, once all of it was read.
+#[derive(Clone)]
+enum Built<const N: usize> {
+    Table(Arc<Build<N>>),
+    Files(Arc<SpilledBuild>),
+}
 
 /// Joins rows whose keys are equal.
 pub struct JoinExec {
@@ -120,11 +129,19 @@ impl JoinExec {
             common.findings = Some(Findings::new(&self.join, source, tables));
         }
         let findings = common.findings.clone();
+        let right = self.node.right().schema();
+        let spill = context.session_config().get_extension::<Spill>();
+        let spill = spill.filter(|_| can_spill::<N>(&self.join, &right));
+        let spilling = spill.map(|spill| Spilling::new(&spill, &self.metrics, partition));
         let collect = |left: usize, probers: usize| -> Result<Building<N>> {
             let memory = MemoryConsumer::new(format!("JoinExec[{left}]"));
+            let memory = memory.with_can_spill(spilling.is_some());
+            let builder = Builder::new(&self.join, memory.register(context.memory_pool()), None);
             let work = Collecting::<N> {
                 input: self.node.left().execute(left, Arc::clone(context))?,
-                builder: Builder::new(&self.join, memory.register(context.memory_pool())),
+                target: Target::Table(Box::new(builder)),
+                join: Arc::clone(&self.join),
+                spilling: spilling.clone(),
                 probers,
                 findings: Ending(findings),
                 time: MetricBuilder::new(&self.metrics).subset_time("build_time", partition),
@@ -154,6 +171,14 @@ impl JoinExec {
             rows_max: context.session_config().batch_size(),
             metrics: BaselineMetrics::new(&self.metrics, partition),
             probe_rows: MetricBuilder::new(&self.metrics).counter("probe_rows", partition),
+            // Who stands above may go by it.
+            keeps_order: self.node.properties().output_ordering().is_some(),
+            others_max: match (&spilling, context.memory_pool().memory_limit()) {
+                (Some(_), MemoryLimit::Finite(bytes)) => Some(bytes / OTHERS_PART),
+                _ => None,
+            },
+            spilling,
+            context: Arc::clone(context),
         };
         let batches = stream::try_unfold(work, async |mut work| {
             let next = work.next().await?;
@@ -273,36 +298,84 @@ impl Drop for Ending {
     }
 }
 
-/// The left side as it is put into a table.
+/// The left side as it is put into a table, or into files once its statement may hold no more.
 struct Collecting<const N: usize> {
     input: SendableRecordBatchStream,
-    builder: Builder<N>,
+    target: Target<N>,
+    join: Arc<Join>,
+    /// `None`: the join does not spill.
+    spilling: Option<Spilling>,
     probers: usize,
     findings: Ending,
     time: Time,
     rows: Count,
 }
 
+enum Target<const N: usize> {
+    Table(Box<Builder<N>>),
+    Files(Box<SpilledBuilder<N>>),
+}
+
 impl<const N: usize> Collecting<N> {
-    async fn run(mut self) -> Result<Arc<Build<N>>> {
+    async fn run(mut self) -> Result<Built<N>> {
         while let Some(batch) = self.input.next().await {
             SqlError::unless_interrupted().map_err(external)?;
             let batch = batch?;
-            let timer = self.time.timer();
             self.rows.add(batch.num_rows());
             if batch.num_rows() > 0 {
-                self.builder.take(&batch)?;
+                self.take(&batch).await?;
             }
-            drop(timer);
             proceed().await;
         }
-        let build = Arc::new(self.builder.build(self.probers).await?);
+        if let Target::Table(builder) = &mut self.target
+            && let Err(denied) = builder.close()
+        {
+            self.spill(denied).await?;
+        }
+        let builder = match self.target {
+            Target::Table(builder) => builder,
+            // Scans are told nothing: `findings` ends here.
+            Target::Files(files) => {
+                return Ok(Built::Files(Arc::new(files.finish(self.probers).await?)));
+            }
+        };
+        let build = Arc::new(builder.build(self.probers).await);
         if let Some(findings) = self.findings.0.take() {
             let mut ending = Ending(Some(Arc::clone(&findings)));
             findings.bring(Arc::clone(&build) as _).await?;
             ending.0 = None;
         }
-        Ok(build)
+        Ok(Built::Table(build))
+    }
+
+    async fn take(&mut self, batch: &RecordBatch) -> Result<()> {
+        match &mut self.target {
+            Target::Table(builder) => {
+                let timer = self.time.timer();
+                let taken = builder.take(batch);
+                drop(timer);
+                match taken {
+                    Ok(()) => Ok(()),
+                    Err(denied) => self.spill(denied).await,
+                }
+            }
+            Target::Files(files) => files.take(batch).await,
+        }
+    }
+
+    /// Puts what was collected into files, and what comes too. Errors: what was denied, if the join does not spill.
+    async fn spill(&mut self, denied: DataFusionError) -> Result<()> {
+        let spilling = self.spilling.take().filter(|_| is_denied(&denied));
+        let Some(mut spilling) = spilling else { return Err(denied) };
+        let files = Box::new(SpilledBuilder::new(&self.join, &mut spilling)?);
+        let Target::Table(builder) = std::mem::replace(&mut self.target, Target::Files(files))
+        else {
+            return internal_err!("a side is put into files once");
+        };
+        match &mut self.target {
+            Target::Files(files) => files.take_collected(builder.give_up()?).await,
+            Target::Table(_) => internal_err!("a side that was put into files stays there"),
+        }
     }
 }
 
@@ -312,6 +385,8 @@ enum State<const N: usize> {
     Probing(Probe<N>),
     /// Rows of the table are given.
     Leaving(Leftover<N>),
+    /// Parts of both sides in files are joined.
+    Spilled(SendableRecordBatchStream),
     Ended,
 }
 
@@ -327,7 +402,17 @@ struct Work<const N: usize> {
     rows_max: usize,
     metrics: BaselineMetrics,
     probe_rows: Count,
+    /// Whether rows are given in the order of the right side.
+    keeps_order: bool,
+    spilling: Option<Spilling>,
+    /// Bytes of others' texts that rows which are given may hold; `None`: any. Of a statement that may spill, so that a
+    /// sort above does not count the whole left side with each batch.
+    others_max: Option<usize>,
+    context: Arc<TaskContext>,
 }
+
+/// The part of a statement's memory that a column's texts of others may take.
+const OTHERS_PART: usize = 64;
 
 impl<const N: usize> Work<N> {
     /// The next batch.
@@ -344,19 +429,14 @@ impl<const N: usize> Work<N> {
             if let Some(building) = &self.building {
                 let built = building.clone().await.map_err(DataFusionError::Shared)?;
                 self.building = None;
-                let is_over = built.rows() == 0 && self.join.needs_build_rows();
-                if is_over {
-                    self.right = None;
-                }
-                self.state =
-                    if is_over { State::Ended } else { State::Probing(Probe::new(&built)) };
+                self.state = self.begin(built)?;
             }
             let time = self.metrics.elapsed_compute().clone();
             match &mut self.state {
                 State::Probing(probe) => {
                     let timer = time.timer();
                     if let Some(batch) = probe.next(self.rows_max)? {
-                        self.put(batch);
+                        self.put(batch)?;
                         continue;
                     }
                     drop(timer);
@@ -385,23 +465,57 @@ impl<const N: usize> Work<N> {
                 State::Leaving(leftover) => {
                     let timer = time.timer();
                     match leftover.next(self.rows_max)? {
-                        Some(batch) => self.put(batch),
+                        Some(batch) => self.put(batch)?,
                         None => self.state = State::Ended,
                     }
                     drop(timer);
                 }
+                State::Spilled(batches) => match batches.next().await {
+                    Some(batch) => self.put(batch?)?,
+                    None => self.state = State::Ended,
+                },
                 State::Ended => return Ok(None),
             }
         }
     }
 
+    /// What is done once the left side was read.
+    fn begin(&mut self, built: Built<N>) -> Result<State<N>> {
+        let files = match built {
+            Built::Table(table) if table.rows() == 0 && self.join.needs_build_rows() => {
+                self.right = None;
+                return Ok(State::Ended);
+            }
+            Built::Table(table) => return Ok(State::Probing(Probe::new(&table))),
+            Built::Files(files) => files,
+        };
+        let (Some(right), Some(spilling)) = (self.right.take(), self.spilling.take()) else {
+            return internal_err!(
+                "a join whose left side is in files has its right side before it"
+            );
+        };
+        let grace = |in_order| {
+            let (count, pool) = (self.probe_rows.clone(), self.context.memory_pool());
+            Grace::<N>::new(&self.join, files, right, spilling, pool, count, in_order)
+        };
+        Ok(State::Spilled(match self.keeps_order {
+            true => in_order(grace(true)?.batches(self.rows_max), &self.context)?,
+            false => grace(false)?.batches(self.rows_max),
+        }))
+    }
+
     /// Makes rows ready to be given out, in batches.
-    fn put(&mut self, batch: RecordBatch) {
+    fn put(&mut self, batch: RecordBatch) -> Result<()> {
+        let batch = match self.others_max {
+            Some(bytes) => without_others(batch, bytes)?,
+            None => batch,
+        };
         let mut from = 0;
         while from < batch.num_rows() {
             let rows = self.rows_max.min(batch.num_rows() - from);
             self.ready.push_back(batch.slice(from, rows));
             from += rows;
         }
+        Ok(())
     }
 }

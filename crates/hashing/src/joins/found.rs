@@ -155,6 +155,9 @@ impl Findings {
     pub(crate) async fn bring(&self, table: Arc<dyn Table>) -> Result<()> {
         let tables = {
             let mut state = self.state.lock();
+            if state.is_told {
+                return Ok(());
+            }
             state.tables.push(table);
             state.missing -= 1;
             (state.missing == 0).then(|| std::mem::take(&mut state.tables))
@@ -187,6 +190,8 @@ impl Findings {
         let waiting = {
             let mut state = self.state.lock();
             state.is_told = true;
+            // Nothing is told of them any more.
+            state.tables.clear();
             std::mem::take(&mut state.waiting)
         };
         waiting.into_iter().for_each(Waker::wake);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch};
-use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
 use datafusion::common::{JoinSide, JoinType, NullEquality, Result};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
@@ -25,7 +25,7 @@ pub(crate) enum Source {
 }
 
 /// A condition on pairs whose keys are equal.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Residual {
     pub(crate) condition: Arc<dyn PhysicalExpr>,
     pub(crate) schema: SchemaRef,
@@ -33,7 +33,7 @@ pub(crate) struct Residual {
 }
 
 /// A join. Its left side is put into the table.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Join {
     pub(crate) kind: JoinType,
     build_keys: Vec<Arc<dyn PhysicalExpr>>,
@@ -153,10 +153,30 @@ impl Join {
         self.layout.texts().map(|(column, _)| Arc::clone(&keys[column])).collect()
     }
 
+    /// The join with a further column behind its output: one that the right side has at place `column`.
+    pub(crate) fn with_probe_column(&self, column: usize, field: FieldRef) -> Join {
+        let mut join = self.clone();
+        join.output.push(Source::Probe(column));
+        let fields = self.schema.fields().iter().cloned().chain([field]);
+        join.schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        join
+    }
+
     /// Whether rows of the left side are given once all of the right side have looked them up.
     pub(crate) fn gives_build_rows(&self) -> bool {
         use JoinType::{Full, Left, LeftAnti, LeftMark, LeftSemi};
         matches!(self.kind, Left | Full | LeftSemi | LeftAnti | LeftMark)
+    }
+
+    /// Which rows of the left side are given once all have been looked up: those with a match, those without (false),
+    /// or all of them. The outer `None`: none.
+    pub(crate) fn leftover(&self) -> Option<Option<bool>> {
+        match self.kind {
+            JoinType::Left | JoinType::Full | JoinType::LeftAnti => Some(Some(false)),
+            JoinType::LeftSemi => Some(Some(true)),
+            JoinType::LeftMark => Some(None),
+            _ => None,
+        }
     }
 
     /// Whether nothing is given if the left side has no rows.

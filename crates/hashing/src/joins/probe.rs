@@ -288,12 +288,7 @@ impl<const N: usize> Leftover<N> {
     /// The next rows, at most `rows_max`; `None` once all were given.
     pub(crate) fn next(&mut self, rows_max: usize) -> Result<Option<RecordBatch>> {
         let join = Arc::clone(&self.build.join);
-        let wanted = match join.kind {
-            JoinType::Left | JoinType::Full | JoinType::LeftAnti => Some(false),
-            JoinType::LeftSemi => Some(true),
-            JoinType::LeftMark => None,
-            _ => return Ok(None),
-        };
+        let Some(wanted) = join.leftover() else { return Ok(None) };
         let mut numbers = Vec::with_capacity(rows_max.min(self.build.rows()));
         while self.row < self.build.rows() && numbers.len() < rows_max {
             if wanted.is_none_or(|wanted| self.build.was_visited(self.row) == wanted) {

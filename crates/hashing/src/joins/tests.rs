@@ -1,5 +1,8 @@
 //! Random rows, joined here and by DataFusion's operator.
 
+use std::fmt;
+use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -9,18 +12,25 @@ use arrow::array::{
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::util::display::array_value_to_string;
-use datafusion::common::{JoinSide, JoinType, NullEquality, Result};
-use datafusion::datasource::memory::MemorySourceConfig;
+use datafusion::common::{DataFusionError, JoinSide, JoinType, NullEquality, Result};
+use datafusion::datasource::memory::{DataSourceExec, MemorySourceConfig};
 use datafusion::execution::TaskContext;
+use datafusion::execution::disk_manager::DiskManagerBuilder;
+use datafusion::execution::memory_pool::{MemoryPool, MemoryReservation, UnboundedMemoryPool};
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::logical_expr::Operator;
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column, DynamicFilterPhysicalExpr, lit};
+use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::physical_plan::repartition::RepartitionExec;
-use datafusion::physical_plan::{ExecutionPlan, Partitioning, collect_partitioned};
+use datafusion::physical_plan::{
+    ExecutionPlan, ExecutionPlanProperties, Partitioning, collect_partitioned,
+};
 use datafusion::prelude::SessionConfig;
 use halcyon_base::rng::Rng;
+use halcyon_spill::{Spill, SpillFolder};
+use halcyon_sql::diagnose::sql_error;
 
 use crate::joins::exec::JoinExec;
 
@@ -86,9 +96,13 @@ fn keys(count: usize) -> Vec<Arc<dyn PhysicalExpr>> {
 
 fn rows(plan: &Arc<dyn ExecutionPlan>, batch_rows: usize) -> Vec<String> {
     let config = SessionConfig::new().with_batch_size(batch_rows);
-    let context = Arc::new(TaskContext::default().with_session_config(config));
+    let context = TaskContext::default().with_session_config(config);
+    rows_in(plan, context).expect("rows")
+}
+
+fn rows_in(plan: &Arc<dyn ExecutionPlan>, context: TaskContext) -> Result<Vec<String>> {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-    let parts = runtime.block_on(collect_partitioned(Arc::clone(plan), context)).expect("rows");
+    let parts = runtime.block_on(collect_partitioned(Arc::clone(plan), Arc::new(context)))?;
     let batches: Vec<RecordBatch> = parts.into_iter().flatten().collect();
     let all = concat_batches(&plan.schema(), &batches).expect("of one schema");
     let row = |row: usize| {
@@ -98,13 +112,113 @@ fn rows(plan: &Arc<dyn ExecutionPlan>, batch_rows: usize) -> Vec<String> {
         });
         cells.collect::<Vec<_>>().join(" | ")
     };
-    (0..all.num_rows()).map(row).collect()
+    Ok((0..all.num_rows()).map(row).collect())
+}
+
+/// A pool that gives a join so many bytes, and all that it asks for once it cannot split any more, unless it
+/// `refuses_all`.
+#[derive(Debug)]
+struct Tight {
+    bytes: usize,
+    refuses_all: bool,
+    all: UnboundedMemoryPool,
+}
+
+impl fmt::Display for Tight {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.all.fmt(f)
+    }
+}
+
+impl MemoryPool for Tight {
+    fn name(&self) -> &str {
+        "tight"
+    }
+
+    fn grow(&self, reservation: &MemoryReservation, additional: usize) {
+        self.all.grow(reservation, additional);
+    }
+
+    fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
+        self.all.shrink(reservation, shrink);
+    }
+
+    fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
+        let consumer = reservation.consumer();
+        let is_limited =
+            consumer.name().starts_with("JoinExec") && (self.refuses_all || consumer.can_spill());
+        match is_limited && reservation.size() + additional > self.bytes {
+            true => Err(DataFusionError::ResourcesExhausted("tight".to_owned())),
+            false => self.all.try_grow(reservation, additional),
+        }
+    }
+
+    fn reserved(&self) -> usize {
+        self.all.reserved()
+    }
+}
+
+/// A folder of a test's own, and contexts of statements that may hold few bytes and spill there.
+struct Disk {
+    folder: Arc<SpillFolder>,
+    path: PathBuf,
+}
+
+impl Disk {
+    fn new(name: &str) -> Disk {
+        let name = format!("halcyon-joins-{}-{name}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        Disk { folder: SpillFolder::open(&path).expect("a folder"), path }
+    }
+
+    fn context(&self, bytes: usize, refuses_all: bool, batch_rows: usize) -> TaskContext {
+        let spill = Spill::new(&self.folder, None, None);
+        let files = DiskManagerBuilder::default().with_temp_file_factory(spill.factory());
+        let pool = Tight { bytes, refuses_all, all: UnboundedMemoryPool::default() };
+        let runtime = RuntimeEnvBuilder::new()
+            .with_memory_pool(Arc::new(pool))
+            .with_disk_manager_builder(files)
+            .build_arc()
+            .expect("an environment");
+        let config = SessionConfig::new().with_batch_size(batch_rows).with_extension(spill);
+        TaskContext::default().with_session_config(config).with_runtime(runtime)
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
 }
 
 #[test]
 fn pairs_are_those_of_the_slow_twin() {
+    let (given, direct) = compare(0..300, &mut |_, batch_rows| {
+        let config = SessionConfig::new().with_batch_size(batch_rows);
+        TaskContext::default().with_session_config(config)
+    });
+    assert!(given > 100_000 && direct > 20, "{given} rows, {direct} tables with places");
+}
+
+/// Every kind of join, with conditions, NULLs, few keys and many, whose left side may hold nothing, little, or half.
+#[test]
+fn pairs_out_of_files_are_those_of_the_slow_twin() {
+    let disk = Disk::new("pairs");
+    let (given, _) = compare(1000..1300, &mut |rng, batch_rows| {
+        disk.context(*rng.pick(&[1, 4_000, 12_000, 60_000]), false, batch_rows)
+    });
+    let counts = disk.folder.counts();
+    assert!(given > 100_000 && counts.files_made > 1_000, "{given} rows, {counts:?}");
+    assert_eq!((counts.files, counts.bytes), (0, 0), "files go with their statements");
+}
+
+/// Compares random joins. Returns how many rows they gave, and how many of them may have places for their keys.
+fn compare(
+    seeds: Range<u64>,
+    context: &mut dyn FnMut(&mut Rng, usize) -> TaskContext,
+) -> (usize, usize) {
     let (mut given, mut direct) = (0, 0);
-    for seed in 0..300 {
+    for seed in seeds {
         let mut rng = Rng::new(seed);
         let kind = KINDS[seed as usize % KINDS.len()];
         let kinds: Vec<u64> = (0..1 + rng.below(3)).map(|_| rng.below(5)).collect();
@@ -167,13 +281,82 @@ fn pairs_are_those_of_the_slow_twin() {
             rows.sort();
             rows
         };
-        let found = sorted(rows(&ours, batch_rows));
+        let context = context(&mut rng, batch_rows);
+        let found = sorted(rows_in(&ours, context).expect("rows"));
         let expected = sorted(rows(&twin, 8192));
         assert_eq!(found, expected, "seed {seed}: {kind}, {mode:?}, {equality:?}");
         given += found.len();
         direct += usize::from(kinds.len() == 1 && matches!(kinds[0], 0 | 3));
     }
-    assert!(given > 100_000 && direct > 20, "{given} rows, {direct} tables with places");
+    (given, direct)
+}
+
+/// A left side of one key cannot be split, and a full disk takes nothing: the statement is told why, and nothing stays.
+#[test]
+fn what_cannot_be_split_or_written_fails_with_its_reason() {
+    let disk = Disk::new("refused");
+    let join = |values| {
+        let mut rng = Rng::new(7);
+        let (left, right) = (side(&mut rng, &[0], values, 4), side(&mut rng, &[0], values, 2));
+        let on = keys(1).into_iter().zip(keys(1)).collect();
+        let (left, right) = (source(&left).expect("rows"), source(&right).expect("rows"));
+        let (mode, nulls) = (PartitionMode::CollectLeft, NullEquality::NullEqualsNothing);
+        let kind = JoinType::Inner;
+        let node = HashJoinExec::try_new(left, right, on, None, &kind, None, mode, nulls, false);
+        let ours = JoinExec::in_place_of(&node.expect("a plan")).expect("a plan");
+        Arc::new(ours.expect("is done here")) as Arc<dyn ExecutionPlan>
+    };
+    let failed = |plan: Arc<dyn ExecutionPlan>| {
+        let failed = rows_in(&plan, disk.context(3_000, true, 100)).expect_err("is refused");
+        drop(plan);
+        let counts = disk.folder.counts();
+        assert_eq!((counts.files, counts.bytes), (0, 0));
+        sql_error(failed, "")
+    };
+    let told = failed(join(1));
+    assert_eq!(told.state().as_str(), "53200");
+    let detail = told.fields().detail.clone().unwrap_or_default();
+    assert!(detail.contains("have one key"), "{detail}");
+    disk.folder.plant_full_disk(2_000);
+    let told = failed(join(400));
+    assert_eq!(told.state().as_str(), "53100");
+    assert!(told.message().contains(&disk.folder.path().display().to_string()), "{told}");
+}
+
+/// An operator that keeps its right side's order keeps it, though parts of it lie in files.
+#[test]
+fn rows_out_of_files_come_in_the_order_of_the_right_side() {
+    let disk = Disk::new("order");
+    for (number, kind) in KINDS.into_iter().enumerate() {
+        let mut rng = Rng::new(number as u64);
+        let (left, right) = (side(&mut rng, &[0], 30, 3), side(&mut rng, &[0], 40, 4));
+        let on = keys(1).into_iter().zip(keys(1)).collect();
+        let (schema, batches) = &right;
+        let by_number = PhysicalSortExpr::new_default(Arc::new(Column::new("c1", 1)));
+        let ordered =
+            MemorySourceConfig::try_new(std::slice::from_ref(batches), Arc::clone(schema), None);
+        let ordered = ordered
+            .and_then(|rows| rows.try_with_sort_information(vec![LexOrdering::from([by_number])]));
+        let ordered = DataSourceExec::from_data_source(ordered.expect("rows"));
+        let (mode, nulls) = (PartitionMode::CollectLeft, NullEquality::NullEqualsNothing);
+        let left = source(&left).expect("rows");
+        let node = HashJoinExec::try_new(left, ordered, on, None, &kind, None, mode, nulls, false);
+        let ours = JoinExec::in_place_of(&node.expect("a plan")).expect("a plan");
+        let ours: Arc<dyn ExecutionPlan> = Arc::new(ours.expect("is done here"));
+        if ours.output_ordering().is_none() {
+            continue;
+        }
+        let place = if ours.schema().fields().len() > 4 { 4 } else { 1 };
+        let given = rows_in(&ours, disk.context(2_000, false, 7)).expect("rows");
+        let numbers = given.into_iter().map(|row| {
+            row.split(" | ").nth(place).and_then(|n| n.parse::<i64>().ok()).expect("a number")
+        });
+        let numbers: Vec<i64> = numbers.collect();
+        assert!(numbers.len() > 100 && numbers.is_sorted(), "{kind}");
+        let files = ours.metrics().and_then(|told| told.spill_count());
+        assert!(files >= Some(2), "{kind}: {files:?}");
+    }
+    assert!(disk.folder.counts().files_made > 4);
 }
 
 /// An operator that keeps its right side's order keeps it.

@@ -174,8 +174,8 @@ system_tables! {
         tup_updated: i64 = 0,
         tup_deleted: i64 = 0,
         conflicts: i64 = 0,
-        temp_files: i64 = 0,
-        temp_bytes: i64 = 0,
+        temp_files: i64,
+        temp_bytes: i64,
         deadlocks: i64 = 0,
         checksum_failures: i64 = 0,
         checksum_last_failure: Option<Moment> = None,
@@ -358,10 +358,13 @@ fn cursors(context: &Context, rows: &mut Vec<CursorsRow>) {
 }
 
 fn database_statistics(context: &Context, rows: &mut Vec<StatDatabaseRow>) {
+    let (files, bytes) = context.live.spilled();
     row!(rows; StatDatabaseRow {
         datid: objects::DATABASE,
         datname: &context.session.database,
         numbackends: context.live.sessions().len(),
+        temp_files: files,
+        temp_bytes: bytes,
         stats_reset: context.live.started_us(),
     });
 }

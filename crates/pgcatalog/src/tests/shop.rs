@@ -37,6 +37,7 @@ pub(super) fn context(user: &str) -> Arc<Context> {
         placement: halcyon_catalog::session_vars::Placement::of_class(3),
         long_placement: None,
         memory_bytes: 1 << 20,
+        temp_file_bytes: None,
         session_id: 7,
         sequence_values: Arc::default(),
         copy_folder: None,

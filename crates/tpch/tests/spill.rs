@@ -1,0 +1,56 @@
+//! TPC-H's queries under a limit of memory that makes joins, groups and sorts go on in files, beside their answers
+//! without a limit.
+
+use halcyon::{Database, DatabaseOptions, Session, SqlType, TextFormat, Workers};
+
+const SF: f64 = 0.01;
+/// A hundredth of the 64 MB with which queries 9 and 18 do not end in memory at scale factor 1, and what operators may
+/// always have besides.
+const LIMIT: &str = "1500kB";
+
+/// Rows as text, in an order of their own.
+fn answer(session: &mut Session, sql: &str) -> Vec<String> {
+    let mut rows = session.query(sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    let types: Vec<SqlType> =
+        rows.columns().iter().map(|column| column.ty.unwrap_or(SqlType::Text)).collect();
+    let mut all = Vec::new();
+    while let Some(row) = rows.next().unwrap_or_else(|error| panic!("{sql}: {error}")) {
+        let cells = types.iter().enumerate().map(|(at, ty)| match row.value(at) {
+            value if value.is_null() => "NULL".to_owned(),
+            value => TextFormat::default().text(value, *ty),
+        });
+        all.push(cells.collect::<Vec<_>>().join("|"));
+    }
+    // Ties come in any order.
+    all.sort();
+    all
+}
+
+#[test]
+fn all_queries_have_the_same_answers_out_of_files() {
+    let path = std::env::temp_dir().join(format!("halcyon-tpch-spills-{}", std::process::id()));
+    let workers = Workers { count: 2, ..Workers::default() };
+    let mut options = DatabaseOptions { workers, ..DatabaseOptions::default() };
+    options.spill_into(&path).expect("a folder");
+    let folder = options.spill.clone().expect("a folder");
+    let database = Database::with_options(options);
+    halcyon_tpch::load(&mut database.session(), SF, &mut |_, _| {}).expect("the tables");
+    let (mut free, mut tight) = (database.session(), database.session());
+    tight.set("halcyon.memory", LIMIT).expect("a limit");
+    let mut spilled = Vec::new();
+    for number in 1..=22 {
+        let queries = concat!(env!("CARGO_MANIFEST_DIR"), "/../lab/src/tpch/queries");
+        let sql = std::fs::read_to_string(format!("{queries}/q{number:02}.sql")).expect("a query");
+        let expected = answer(&mut free, &sql);
+        let before = folder.counts();
+        assert_eq!(answer(&mut tight, &sql), expected, "query {number}");
+        let after = folder.counts();
+        if after.bytes_written > before.bytes_written {
+            spilled.push(number);
+        }
+    }
+    assert!(spilled.contains(&9) && spilled.contains(&18), "{spilled:?} spilled");
+    drop((free, tight, database));
+    drop(folder);
+    let _ = std::fs::remove_dir_all(path);
+}
