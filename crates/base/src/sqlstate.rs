@@ -123,6 +123,7 @@ states! {
     INVALID_SAVEPOINT_SPECIFICATION = b"3B001", "No savepoint of this name.";
     SERIALIZATION_FAILURE = b"40001", "No serial order exists; run it again.";
     DEADLOCK_DETECTED = b"40P01", "The transactions wait for each other; run it again.";
+    WITH_CHECK_OPTION_VIOLATION = b"44000", "A row that the view through which it is written would not show.";
     SYNTAX_ERROR = b"42601", "Not SQL.";
     INSUFFICIENT_PRIVILEGE = b"42501", "The role lacks the right.";
     CANNOT_COERCE = b"42846", "No cast between these types.";

@@ -31,6 +31,7 @@ pub mod temporary;
 #[cfg(test)]
 mod tests;
 mod user_type;
+mod view_options;
 mod workload;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,6 +56,7 @@ pub use table::{
 };
 
 pub use user_type::{Domain, TypeKind, UserType};
+pub use view_options::{CheckOption, ViewOptions};
 
 /// The role that exists from the beginning and may do everything.
 pub const SUPERUSER: &str = "halcyon";
@@ -157,6 +159,23 @@ pub struct View {
     pub grants: Vec<Grant>,
     /// COMMENT ON VIEW.
     pub comment: Option<String>,
+    /// What WITH (…) says of it.
+    #[serde(default, skip_serializing_if = "ViewOptions::is_empty")]
+    pub options: ViewOptions,
+    /// Defaults of its columns, by their names, as SQL texts: INSERT takes them instead of the table's.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub defaults: BTreeMap<String, String>,
+}
+
+impl View {
+    /// The role whose rights count for what the view reads and writes, where `user` asks: its owner's, or those of the
+    /// user.
+    pub fn acting<'a>(&'a self, user: &'a str) -> &'a str {
+        match self.options.is_security_invoker() {
+            true => user,
+            false => &self.owner,
+        }
+    }
 }
 
 impl Relation {

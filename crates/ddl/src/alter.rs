@@ -18,8 +18,8 @@ use super::constraint::{
 use super::remove::{drop_foreign_key, needed_by};
 use super::sequence::Wish;
 use super::{
-    DdlContext, fold, identity, index, names, parts, role, row_schema, sequence, table, temporary,
-    type_uses, view,
+    DdlContext, alter_view, fold, identity, index, names, parts, role, row_schema, sequence, table,
+    temporary, type_uses, view,
 };
 use halcyon_catalog::{Index, IndexConstraint, Partitioning, Relation, Sequence, Table, TableKind};
 use halcyon_exec::constraints::mentioned_in;
@@ -30,7 +30,7 @@ use halcyon_sql::coerce::{self, Arena, TimeZone};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::{last, quote_ident};
 use halcyon_sql::parse::{parse_expr, parse_own_expr};
-use halcyon_sql::syntax::{MoveTo, PASSED_OVER, RelationKind, TYPE_COLLATION};
+use halcyon_sql::syntax::{MoveTo, PASSED_OVER, RelationKind, TYPE_COLLATION, ViewChange};
 use halcyon_sql::types::SqlType;
 use halcyon_sql::values::ArrayWriter;
 
@@ -64,6 +64,10 @@ pub(super) fn alter(cx: &mut DdlContext<'_>, alter: &AlterTable) -> Result<()> {
             own_relation(cx, &name, &owner)?;
             continue;
         }
+        if let Some(change) = of_view(cx, &name, operation)? {
+            alter_view::alter(cx, &name, &change)?;
+            continue;
+        }
         let table = changeable(cx, &name)?;
         if let Some(column) = passed_over(operation) {
             is_changeable(&table, &column, "alter")?;
@@ -84,6 +88,31 @@ pub(super) fn alter(cx: &mut DdlContext<'_>, alter: &AlterTable) -> Result<()> {
         apply(cx, table, operation)?;
     }
     Ok(())
+}
+
+/// A change of a view that ALTER TABLE makes as ALTER VIEW does; `None` for what is no view, and for other changes.
+fn of_view(
+    cx: &DdlContext<'_>,
+    name: &[String],
+    operation: &AlterTableOperation,
+) -> Result<Option<ViewChange>> {
+    let found = cx.catalog.resolve(name, cx.search_path());
+    if !found.is_some_and(|found| matches!(found.relation, Relation::View(_))) {
+        return Ok(None);
+    }
+    Ok(match operation {
+        AlterTableOperation::SetOptionsParens { options } => {
+            Some(ViewChange::Set(alter_view::pairs(options)?))
+        }
+        AlterTableOperation::AlterColumn {
+            column_name,
+            op: AlterColumnOperation::SetDefault { value },
+        } => Some(ViewChange::Default(column_name.clone(), Some(Box::new(value.clone())))),
+        AlterTableOperation::AlterColumn { column_name, op: AlterColumnOperation::DropDefault } => {
+            Some(ViewChange::Default(column_name.clone(), None))
+        }
+        _ => None,
+    })
 }
 
 /// Errors: 22023 for an option that is no storage parameter, 42704 for CLUSTER ON an index that is not the table's.

@@ -249,7 +249,17 @@ fn derived(catalog: &Catalog) -> Vec<(Relation, bool)> {
 fn create_view(view: &View) -> String {
     let columns: Vec<_> = view.columns.iter().map(|(name, _)| ident(name)).collect();
     let name = qualified(&view.schema, &view.name);
-    format!("CREATE VIEW {name} ({}) AS\n{}", columns.join(", "), view.query)
+    let options: Vec<String> =
+        view.options.iter().map(|(name, value)| format!("{name} = {}", quoted(value))).collect();
+    let with = match options.is_empty() {
+        true => String::new(),
+        false => format!(" WITH ({})", options.join(", ")),
+    };
+    let create = format!("CREATE VIEW {name} ({}){with} AS\n{}", columns.join(", "), view.query);
+    let defaults = view.defaults.iter().map(|(column, value)| {
+        format!(";\nALTER VIEW {name} ALTER COLUMN {} SET DEFAULT {value}", ident(column))
+    });
+    std::iter::once(create).chain(defaults).collect()
 }
 
 /// Statements for streams, materialized views, their assertions, and the views over them.

@@ -2,10 +2,10 @@
 
 use super::sequence::Wish;
 use super::{
-    DdlContext, Done, alter, alter_identity, collation, comment, materialized, owned, role,
-    sequence, user_type, workload,
+    DdlContext, Done, alter, alter_identity, alter_view, collation, comment, materialized, owned,
+    role, sequence, user_type, workload,
 };
-use halcyon_sql::error::Result;
+use halcyon_sql::error::{Result, SqlState};
 use halcyon_sql::identifier::{fold, parts};
 use halcyon_sql::syntax::DdlStatement;
 
@@ -44,6 +44,16 @@ pub(super) fn run(statement: &DdlStatement, cx: &mut DdlContext<'_>) -> Result<D
         DdlStatement::Collation(statement) => collation::run(cx, statement)?,
         DdlStatement::Owned(statement) => owned::run(cx, statement)?,
         DdlStatement::Workload(statement) => workload::run(cx, statement)?,
+        DdlStatement::AlterView { name, if_exists, change } => {
+            let name = parts(name)?;
+            match is_missing(cx, &name, *if_exists) {
+                false => alter_view::alter(cx, &name, change)?,
+                true => cx.notice(
+                    SqlState::UNDEFINED_TABLE,
+                    format!("relation \"{}\" does not exist, skipping", name.join(".")),
+                ),
+            }
+        }
         DdlStatement::Move { kind, name, if_exists, to } => {
             let name = parts(name)?;
             if !is_missing(cx, &name, *if_exists) {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::{CreateView, Query};
 
-use super::{DdlContext, fold, temporary};
+use super::{DdlContext, alter_view, fold, temporary};
 use halcyon_catalog::{Catalog, Relation, View};
 use halcyon_exec::dml::compound::refuse_writes;
 use halcyon_plan::bind::result_columns;
@@ -41,25 +41,30 @@ pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateView) -> Result<()>
     }
     let plan = cx.binder().query(&query)?;
     let columns = columns(&result_columns(&plan), create)?;
-    let (oid, grants, comment, owner) = match present {
+    let query_text = query.to_string();
+    let options = alter_view::options(&create.options)?;
+    let view = match present {
         Some(Relation::View(old)) => {
             refuse_changed_columns(&old, &columns)?;
             refuse_cycle(cx.catalog, &query, &schema, &name)?;
-            (old.oid, old.grants.clone(), old.comment.clone(), old.owner.clone())
+            View { query: query_text, columns, options, ..(*old).clone() }
         }
-        _ => (cx.catalog.ids.oid(), Vec::new(), None, cx.user().to_owned()),
+        _ => View {
+            oid: cx.catalog.ids.oid(),
+            schema: schema.clone(),
+            name: name.clone(),
+            query: query_text,
+            columns,
+            owner: cx.user().to_owned(),
+            grants: Vec::new(),
+            comment: None,
+            options,
+            defaults: Default::default(),
+        },
     };
-    let view = View {
-        oid,
-        schema: schema.clone(),
-        name: name.clone(),
-        query: query.to_string(),
-        columns,
-        owner,
-        grants,
-        comment,
-    };
-    cx.catalog.put(&schema, &name, Relation::View(Arc::new(view)));
+    let view = Arc::new(view);
+    alter_view::refuse_check_option(cx.catalog, &view)?;
+    cx.catalog.put(&schema, &name, Relation::View(view));
     Ok(())
 }
 
@@ -116,7 +121,11 @@ pub(super) fn rename_column(
         return Err(SqlError::new(SqlState::DUPLICATE_COLUMN, message));
     }
     refuse_if_used(&users_of(cx.catalog, &view.schema, &view.name), "view", &view.name)?;
-    Arc::make_mut(&mut view).columns[at].0 = to.to_owned();
+    let own = Arc::make_mut(&mut view);
+    own.columns[at].0 = to.to_owned();
+    if let Some(default) = own.defaults.remove(from) {
+        own.defaults.insert(to.to_owned(), default);
+    }
     let (schema, name) = (view.schema.clone(), view.name.clone());
     cx.catalog.put(&schema, &name, Relation::View(view));
     Ok(())

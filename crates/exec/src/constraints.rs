@@ -151,6 +151,16 @@ pub fn check_violation(table: &Table, check: &Check, row: &[ValueRef<'_>]) -> Sq
     .constraint(&check.name)
 }
 
+/// 44000: the view through which a row of the table is written would not show it.
+pub fn check_option_violation(table: &Table, view: &str, row: &[ValueRef<'_>]) -> SqlError {
+    let message = format!("new row violates check option for view \"{view}\"");
+    SqlError::new(SqlState::WITH_CHECK_OPTION_VIOLATION, message).detail_of_rows(
+        &table.schema,
+        &table.name,
+        format!("Failing row contains {}.", row_text(table, row)),
+    )
+}
+
 /// 23505 for a key of `index` that `row` would repeat.
 pub fn unique_violation(table: &Table, index: IndexId, row: &[ValueRef<'_>]) -> SqlError {
     let index = table.index(index).expect("a conflict names an index of its table");

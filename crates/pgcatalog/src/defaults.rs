@@ -3,7 +3,7 @@
 //! Programs compare these texts with those of their own definitions (`'x'::character varying`). Numbers,
 //! truth values, calls and all else are shown as they were written.
 
-use halcyon_catalog::Column;
+use halcyon_catalog::{Column, View};
 use halcyon_sql::coerce::{self, TimeZone};
 use halcyon_sql::identifier::parts;
 use halcyon_sql::parse::ast::{
@@ -19,6 +19,12 @@ use crate::{Context, describe, user_types};
 /// The default of a column. Identity columns show none: `attidentity` tells.
 pub(crate) fn of_column(context: &Context, column: &Column) -> Option<String> {
     describe::default(column).map(|text| shown(context, column.ty, text))
+}
+
+/// The default of a view's column.
+pub(crate) fn of_view(context: &Context, view: &View, at: usize) -> Option<String> {
+    let (name, ty) = &view.columns[at];
+    view.defaults.get(name).map(|text| shown(context, *ty, text))
 }
 
 /// A default of a column or domain of this type, of which `text` is stored.

@@ -340,6 +340,13 @@ pub(crate) fn options(table: &Table) -> Option<Vec<String>> {
     Some(vec![format!("partition_by={by}"), format!("partitions={}", table.cells.len())])
 }
 
+/// `pg_class.reloptions` of a view.
+pub(crate) fn view_options(view: &View) -> Option<Vec<String>> {
+    let options: Vec<_> =
+        view.options.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    (!options.is_empty()).then_some(options)
+}
+
 /// `pg_attribute.attidentity`.
 pub(crate) fn identity_letter(column: &Column) -> &'static str {
     match &column.identity {

@@ -29,6 +29,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod type_rows;
+mod updatable;
 mod user_types;
 mod view;
 mod workload_views;

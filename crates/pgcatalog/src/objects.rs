@@ -311,6 +311,11 @@ pub(crate) fn default_oid(table: &Table, column: &str) -> u32 {
     hashed(table, "default", column)
 }
 
+/// As [`default_oid`], of a view's column.
+pub(crate) fn view_default_oid(view: &View, column: &str) -> u32 {
+    hash_of(view.oid, "default", column)
+}
+
 /// The table that a partition belongs to.
 pub(crate) fn table_of(context: &Context, partition: u32) -> Option<TableId> {
     let holds = |cells: &[std::sync::Arc<halcyon_txn::PartitionCell>]| {

@@ -43,6 +43,7 @@ use crate::semantics;
 use crate::single_table;
 use crate::sizes;
 use crate::system_names::{SystemNames, SystemSchemas};
+use crate::updatable_views::{self, unmarked};
 use crate::user_types;
 use crate::values_lists;
 use halcyon_catalog::session_vars::SessionVars;
@@ -465,6 +466,18 @@ fn name_before_repeat<'n>(schema: &DFSchema, name: &'n str) -> &'n str {
     }
 }
 
+/// What a statement does with the rows of a view.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Use {
+    /// Reads them.
+    Read,
+    /// Changes them, and so asks for the numbers of the table's rows.
+    Write,
+}
+
+/// Views by their ids and by what is done with their rows: the plan, and how many relations stand within it.
+type PlannedViews = HashMap<(u32, Use), (Arc<ViewSource>, u64)>;
+
 /// The binder's answers to DataFusion's planner.
 struct Context<'a> {
     binder: &'a Binder<'a>,
@@ -479,8 +492,8 @@ struct Context<'a> {
     repeats_rows: Cell<bool>,
     /// The role whose rights count: the user's, or within a view its owner's.
     acting: RefCell<String>,
-    /// Views that have been planned, and how many relations stand within them.
-    views: RefCell<HashMap<u32, (Arc<ViewSource>, u64)>>,
+    /// Views that have been planned.
+    views: RefCell<PlannedViews>,
     /// Made when a system table or function is first looked up.
     system: OnceCell<Arc<dyn SystemNames>>,
     /// Whether a name was found there, so that the query shows something of its session.
@@ -520,8 +533,9 @@ impl Context<'_> {
         let Ok(Some((Relation::View(view), _))) = self.binder.find_relation(&name) else {
             return Ok(0);
         };
-        self.view(view)?;
-        Ok(self.views.borrow().get(&view.oid).map_or(0, |(_, relations)| *relations))
+        self.view(view, Use::Read)?;
+        let known = self.views.borrow();
+        Ok(known.get(&(view.oid, Use::Read)).map_or(0, |(_, relations)| *relations))
     }
 
     fn plan(&self, query: ast::Query, given: &[Option<SqlType>]) -> DfResult<LogicalPlan> {
@@ -538,8 +552,8 @@ impl Context<'_> {
         told_casts::taken_out(with_columns_grouped(planned)?)
     }
 
-    fn view(&self, view: &View) -> Result<Arc<dyn TableSource>> {
-        if let Some((known, _)) = self.views.borrow().get(&view.oid) {
+    fn view(&self, view: &Arc<View>, used: Use) -> Result<Arc<dyn TableSource>> {
+        if let Some((known, _)) = self.views.borrow().get(&(view.oid, used)) {
             return Ok(Arc::clone(known) as _);
         }
         let depth = self.view_depth.get();
@@ -551,22 +565,33 @@ impl Context<'_> {
         }
         self.view_depth.set(depth + 1);
         // A view reads with the rights of its owner.
-        let asking = self.acting.replace(view.owner.clone());
-        let planned = relieved(|| self.view_plan(view));
+        let acting = view.acting(&self.binder.session.user).to_owned();
+        let asking = self.acting.replace(acting);
+        let planned = relieved(|| self.view_plan(view, used));
         *self.acting.borrow_mut() = asking;
         self.view_depth.set(depth);
         let (plan, relations) = planned?;
         let source = Arc::new(ViewSource::new(plan));
-        self.views.borrow_mut().insert(view.oid, (Arc::clone(&source), relations));
+        let known = (Arc::clone(&source), relations);
+        self.views.borrow_mut().insert((view.oid, used), known);
         Ok(source)
     }
 
     /// The view's query with the names and types that its columns were created with, and how many
     /// relations it has.
-    fn view_plan(&self, view: &View) -> Result<(LogicalPlan, u64)> {
-        let mut query = parse_query(&view.query)?;
+    fn view_plan(&self, view: &Arc<View>, used: Use) -> Result<(LogicalPlan, u64)> {
+        let mut query = match used {
+            Use::Read => parse_query(&view.query)?,
+            Use::Write => {
+                let level = updatable_views::level_of(self.binder.catalog, view)?;
+                updatable_views::rows_query(&level)
+            }
+        };
         let relations = self.rewrite(&mut query)?;
         let plan = self.plan(query, &[]).map_err(|error| sql_error(error, ""))?;
+        if used == Use::Write {
+            return Ok((plan, relations));
+        }
         let columns = plan.schema().columns();
         let named = columns.into_iter().zip(&view.columns);
         let exprs: Vec<Expr> =
@@ -593,14 +618,31 @@ impl Context<'_> {
         }
         let is_target = self.expose_row_ids == Some(table.id);
         let row_ids = if is_target { RowIds::OfTarget } else { row_ids };
+        Ok(self.scanned(table, row_ids))
+    }
+
+    fn scanned(&self, table: &Arc<Table>, row_ids: RowIds) -> Arc<dyn TableSource> {
         let table = HalcyonTable::new(Arc::clone(table), row_ids);
         let table = if self.repeats_rows.get() { table.without_key() } else { table };
-        Ok(provider_as_source(Arc::new(table)))
+        provider_as_source(Arc::new(table))
+    }
+
+    /// A relation whose rows are to be changed: the statement that changes them asks for the rights.
+    fn written(&self, name: &TableReference) -> Result<Arc<dyn TableSource>> {
+        match self.binder.relation(name)? {
+            (Relation::Table(table), _) => Ok(self.scanned(table, RowIds::OfTarget)),
+            (Relation::View(view), _) => self.view(view, Use::Write),
+            (other, _) => Err(SqlError::new(
+                SqlState::WRONG_OBJECT_TYPE,
+                format!("cannot change {} \"{}\"", other.kind(), name.table()),
+            )),
+        }
     }
 
     /// Whether a name stands for a table with system columns. Views that are kept up to date read none.
     fn has_system_columns(&self, name: &ast::ObjectName) -> bool {
         let name = object_name_to_table_reference(name.clone(), true).ok();
+        let name = name.map(|name| unmarked(&name).unwrap_or(name));
         let found = name.as_ref().map(|name| self.binder.find_relation(name));
         !self.reads_streams
             && match (name, found) {
@@ -623,8 +665,12 @@ impl Context<'_> {
         name: TableReference,
         columns: &[&'static str],
     ) -> Result<Arc<dyn TableSource>> {
-        let found = self.binder.find_relation(&name)?;
+        let target = unmarked(&name);
+        let found = self.binder.find_relation(target.as_ref().unwrap_or(&name))?;
         let (source, oid) = match found {
+            Some((Relation::Table(table), _)) if target.is_some() => {
+                (self.scanned(table, RowIds::OfTarget), Some(table.id.0))
+            }
             Some((Relation::Table(table), _)) => {
                 let place = columns.contains(&"ctid");
                 let row_ids = if place { RowIds::Read } else { RowIds::None };
@@ -667,6 +713,9 @@ impl Context<'_> {
             return self.with_system_columns(own, &columns);
         }
         let binder = self.binder;
+        if let Some(own) = unmarked(name) {
+            return self.written(&own);
+        }
         match binder.find_relation(name)? {
             Some((Relation::Table(table), _)) => self.table_source(table, RowIds::None),
             Some((Relation::View(view), schema)) => {
@@ -683,7 +732,7 @@ impl Context<'_> {
                         format!("permission denied for view {}", view.name),
                     ));
                 }
-                self.view(view)
+                self.view(view, Use::Read)
             }
             Some((Relation::Sequence(sequence), _)) => {
                 let acting = self.acting.borrow();

@@ -56,6 +56,7 @@ mod single_table;
 pub mod sizes;
 pub mod stored_names;
 pub mod system_names;
+pub mod updatable_views;
 pub mod user_types;
 mod values_lists;
 mod windows;

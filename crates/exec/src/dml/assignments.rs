@@ -7,7 +7,8 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::ops::ControlFlow;
 
-use halcyon_catalog::Table;
+use super::named::NamedTarget;
+use super::source::is_default;
 use halcyon_functions::system_columns::queries as system_columns;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::parts;
@@ -15,30 +16,37 @@ use halcyon_sql::parse::parse_own_query;
 
 /// Assignments of SET, column by column; `(a, b) = (1, 2)` is taken apart.
 pub(super) fn assignments<'q>(
-    table: &Table,
+    target: &NamedTarget,
     assignments: &'q [ast::Assignment],
 ) -> Result<Vec<(u16, Cow<'q, Expr>)>> {
     let mut found = Vec::new();
+    let value = |name: &ObjectName, value: &'q Expr| -> Result<Cow<'q, Expr>> {
+        let default = match is_default(value) {
+            true => target.default_in_set(&parts(name)?.pop().unwrap_or_default())?,
+            false => None,
+        };
+        Ok(default.map_or(Cow::Borrowed(value), Cow::Owned))
+    };
     let column = |name: &ObjectName| -> Result<u16> {
         let mut named = parts(name)?;
         if named.len() > 1 {
             // PostgreSQL takes the first for a column of a composite type.
             let message =
-                format!("column \"{}\" of relation \"{}\" does not exist", named[0], table.name);
+                format!("column \"{}\" of relation \"{}\" does not exist", named[0], target.name());
             let hint = "SET target columns cannot be qualified with the relation name.";
             return Err(SqlError::new(SqlState::UNDEFINED_COLUMN, message).hint(hint));
         }
         let name = named.pop().unwrap_or_default();
-        if system_columns::is_one(&name) && table.column(&name).is_none() {
+        if system_columns::is_one(&name) && !target.has_column(&name) {
             let message = format!("cannot assign to system column \"{name}\"");
             return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
         }
-        table.require_column(&name)
+        target.require_column(&name)
     };
     for assignment in assignments {
         match &assignment.target {
             AssignmentTarget::ColumnName(name) => {
-                found.push((column(name)?, Cow::Borrowed(&assignment.value)));
+                found.push((column(name)?, value(name, &assignment.value)?));
             }
             AssignmentTarget::Tuple(names) => {
                 let values = match &assignment.value {
@@ -67,8 +75,8 @@ pub(super) fn assignments<'q>(
                         "number of columns does not match number of values",
                     ));
                 }
-                for (name, value) in names.iter().zip(values) {
-                    found.push((column(name)?, Cow::Borrowed(value)));
+                for (name, given) in names.iter().zip(values) {
+                    found.push((column(name)?, value(name, given)?));
                 }
             }
         }

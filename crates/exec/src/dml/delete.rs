@@ -5,6 +5,7 @@ use std::sync::Arc;
 use datafusion::sql::sqlparser::ast::{self, FromTable};
 
 use super::effects::{Changed, Effects};
+use super::named::Verb;
 use super::query::QuerySource;
 use super::returning::{self, Returning, Written};
 use super::rows::{self, BoundRows, Rows};
@@ -43,11 +44,12 @@ pub(super) fn bind(
     let [target] = from.as_slice() else {
         return Err(SqlError::unsupported("DELETE from several tables"));
     };
-    let (table, alias) = super::target_factor(&binder, target, "delete from")?;
-    binder.catalog.require_on_table(&binder.session.user, &table, Privilege::Delete)?;
+    let (named, alias) = super::target_factor(&binder, target, Verb::Delete)?;
+    named.require(&binder, Privilege::Delete)?;
+    let table = Arc::clone(&named.table);
     let using = delete.using.as_deref().unwrap_or(&[]);
     let rows = Rows {
-        table: &table,
+        named: &named,
         alias: &alias,
         target,
         others: using,
@@ -57,7 +59,7 @@ pub(super) fn bind(
     };
     let BoundRows { source, columns, others, extra } = rows::bind(scope, &rows)?;
     let returned = delete.returning.as_deref();
-    let (returning, result) = returning::bind(scope, &table, &alias, &others, returned)?;
+    let (returning, result) = returning::bind(scope, &named, &alias, &others, returned)?;
     // Deleting breaks no NOT NULL, CHECK or reference of the row itself.
     let target = Target::bind(scope, &table, Some(&[]))?;
     let effects = Effects::bind(scope, target, true, &[])?;

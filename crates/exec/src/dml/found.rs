@@ -13,7 +13,7 @@ use datafusion::sql::sqlparser::ast::{self, Expr, VisitMut, VisitorMut};
 
 use super::assignments::assignments;
 use super::ident;
-use halcyon_catalog::Table;
+use super::named::NamedTarget;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 
 /// What the found values' columns are qualified with; no statement can write the name.
@@ -29,9 +29,9 @@ pub(super) struct Updates<'q> {
 
 impl<'q> Updates<'q> {
     /// Errors: those of the assignments.
-    pub fn of(table: &Table, update: &'q ast::DoUpdate) -> Result<Self> {
+    pub fn of(target: &NamedTarget, update: &'q ast::DoUpdate) -> Result<Self> {
         let mut sought = Sought(Vec::new());
-        let mut assignments = assignments(table, &update.assignments)?;
+        let mut assignments = assignments(target, &update.assignments)?;
         for (_, expr) in &mut assignments {
             sought.replace(expr);
         }

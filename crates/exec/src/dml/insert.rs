@@ -17,6 +17,7 @@ use super::bulk;
 use super::effects::{Changed, Effects};
 use super::found::{self, Updates};
 use super::generated::with_generated;
+use super::named::{NamedTarget, Verb, no_arbiter};
 use super::query::{self, QuerySource};
 use super::returning::{self, Returning, Written};
 use super::source::{self, Cell, Convert};
@@ -81,14 +82,15 @@ pub(super) fn bind(
     insert: &ast::Insert,
 ) -> Result<(Insert, Arc<[ResultColumn]>)> {
     let binder = scope.binder;
-    let table = target_table(scope, insert)?;
-    binder.catalog.require_on_table(&binder.session.user, &table, Privilege::Insert)?;
-    let columns = target_columns(&table, &insert.columns)?;
+    let named = named_target(scope, insert)?;
+    named.require(&binder, Privilege::Insert)?;
+    let (table, defaults_of) = (Arc::clone(&named.table), named.with_defaults());
+    let columns = TargetColumns::of(&named, &insert.columns)?;
     let updates = match &insert.on {
         Some(OnInsert::OnConflict(ast::OnConflict {
             action: OnConflictAction::DoUpdate(update),
             ..
-        })) => Some(Updates::of(&table, update)?),
+        })) => Some(Updates::of(&named, update)?),
         _ => None,
     };
     let sought = updates.as_ref().map_or(&[][..], |updates| &updates.sought);
@@ -124,19 +126,20 @@ pub(super) fn bind(
     for column in 0..table.columns.len() as u16 {
         let missing = rows.iter().any(|row| row[column as usize].is_none());
         defaults.push(match missing {
-            true => Some(source::default(&binder, &table, column)?),
+            true => Some(source::default(&binder, &defaults_of, column)?),
             false => None,
         });
     }
-    let target = Target::bind(scope, &table, None)?;
+    let mut target = Target::bind(scope, &table, None)?;
+    target.view_checks = named.checks(&binder)?;
     let alias = match &insert.table_alias {
         Some(alias) => fold(&alias.alias),
-        None => table.name.clone(),
+        None => named.name().to_owned(),
     };
     let on_conflict = match &insert.on {
         None => None,
         Some(OnInsert::OnConflict(on)) => {
-            Some(bind_conflict(scope, &table, &alias, on, updates, &found)?)
+            Some(bind_conflict(scope, &named, &alias, on, updates, &found)?)
         }
         Some(other) => return Err(SqlError::unsupported(other.to_string().trim())),
     };
@@ -145,10 +148,12 @@ pub(super) fn bind(
         _ => Vec::new(),
     };
     let returned = insert.returning.as_deref();
-    let (returning, result) = returning::bind(scope, &table, &alias, &[], returned)?;
+    let (returning, result) = returning::bind(scope, &named, &alias, &[], returned)?;
     let plain = on_conflict.is_none() && returning.is_none();
     let bulk = match &source {
-        Some(QuerySource::Analytical(_)) if from_query && plain && !target.has_references() => {
+        Some(QuerySource::Analytical(_))
+            if from_query && plain && !target.has_references() && target.view_checks.is_empty() =>
+        {
             bulk::Writer::for_cells(&binder, &table, &rows[0])?
         }
         _ => None,
@@ -169,18 +174,62 @@ pub(super) fn bind(
     Ok((insert, result))
 }
 
-fn target_table(scope: &Scope<'_>, insert: &ast::Insert) -> Result<Arc<Table>> {
+fn named_target(scope: &Scope<'_>, insert: &ast::Insert) -> Result<NamedTarget> {
     let TableObject::TableName(name) = &insert.table else {
         return Err(SqlError::unsupported("INSERT into anything but a table"));
     };
     if insert.replace_into || insert.or.is_some() || insert.ignore {
         return Err(SqlError::unsupported("INSERT OR … and REPLACE").hint("Use ON CONFLICT."));
     }
-    super::find_target(&scope.binder, name, "insert into")
+    NamedTarget::find(&scope.binder, name, Verb::Insert)
 }
 
 fn no_cells(table: &Table) -> Cells {
     (0..table.columns.len()).map(|_| None).collect()
+}
+
+/// The columns that values go to.
+struct TargetColumns {
+    /// Positions of the columns in the table.
+    numbers: Vec<u16>,
+    /// How many columns there are to give values to.
+    width: usize,
+    /// The error of a value for the first column behind these, which cannot have one.
+    read_only: Option<SqlError>,
+    named: bool,
+}
+
+impl TargetColumns {
+    /// The columns that the statement names; all if it names none. Errors: 42703, 42701, 0A000.
+    fn of(target: &NamedTarget, names: &[ObjectName]) -> Result<Self> {
+        if !names.is_empty() {
+            let numbers = named_columns(names, |name| target.require_column(name))?;
+            if let Some(at) = repeated(&numbers) {
+                return Err(super::assigned_twice(&target.table, numbers[at]));
+            }
+            return Ok(TargetColumns { width: names.len(), numbers, read_only: None, named: true });
+        }
+        let (mut numbers, mut read_only) = target.all_columns();
+        if let Some(at) = repeated(&numbers) {
+            read_only = Some(super::assigned_twice(&target.table, numbers[at]));
+            numbers.truncate(at);
+        }
+        Ok(TargetColumns { numbers, width: target.width(), read_only, named: false })
+    }
+
+    /// Errors: 42601 for another number of values than there are columns, 0A000 for a value of a read-only one.
+    fn refuse_arity(&self, given: usize) -> Result<()> {
+        refuse_arity(given, self.width, self.named)?;
+        match &self.read_only {
+            Some(error) if given > self.numbers.len() => Err(error.clone()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Where a column stands again: two columns of a view may show the same one.
+fn repeated(numbers: &[u16]) -> Option<usize> {
+    (1..numbers.len()).find(|at| numbers[..*at].contains(&numbers[*at]))
 }
 
 /// Positions of the columns that the statement names; all if it names none.
@@ -188,11 +237,19 @@ pub(crate) fn target_columns(table: &Table, names: &[ObjectName]) -> Result<Vec<
     if names.is_empty() {
         return Ok((0..table.columns.len() as u16).collect());
     }
-    let mut columns = Vec::new();
+    named_columns(names, |name| table.require_column(name))
+}
+
+/// Errors: 42701, those of finding a column.
+fn named_columns(
+    names: &[ObjectName],
+    mut find: impl FnMut(&str) -> Result<u16>,
+) -> Result<Vec<u16>> {
+    let (mut columns, mut seen) = (Vec::new(), HashSet::new());
     for name in names {
         let name = parts(name)?.pop().unwrap_or_default();
-        let column = table.require_column(&name)?;
-        if columns.contains(&column) {
+        let column = find(&name)?;
+        if !seen.insert(name.clone()) {
             return Err(SqlError::new(
                 SqlState::DUPLICATE_COLUMN,
                 format!("column \"{name}\" specified more than once"),
@@ -219,20 +276,20 @@ fn plain_values(query: &ast::Query) -> Option<&[ast::Parens<Vec<Expr>>]> {
 fn bind_values(
     scope: &mut Scope<'_>,
     table: &Table,
-    columns: &[u16],
+    columns: &TargetColumns,
     values: &[ast::Parens<Vec<Expr>>],
     insert: &ast::Insert,
     sought: &[Expr],
 ) -> Result<(Option<QuerySource>, Vec<Cells>, Vec<FieldRef>)> {
-    let (named, overriding) = (!insert.columns.is_empty(), Overriding::of(insert));
+    let overriding = Overriding::of(insert);
     let mut computed: Vec<Expr> = Vec::new();
     let mut places: Vec<(usize, u16)> = Vec::new();
     let mut rows = Vec::with_capacity(values.len());
     for (number, row) in values.iter().enumerate() {
         let row = &row.content;
-        refuse_arity(row.len(), columns.len(), named)?;
+        columns.refuse_arity(row.len())?;
         let mut cells = no_cells(table);
-        for (expr, column) in row.iter().zip(columns) {
+        for (expr, column) in row.iter().zip(&columns.numbers) {
             refuse_generated(table, *column, expr, overriding)?;
             let passed_over = is_passed_over(table, *column, overriding);
             match source::simple(scope, expr, table, *column)? {
@@ -330,15 +387,15 @@ fn refuse_generated_column(table: &Table, column: u16, overriding: Overriding) -
 fn bind_query(
     scope: &mut Scope<'_>,
     table: &Table,
-    columns: &[u16],
+    columns: &TargetColumns,
     query: &ast::Query,
     insert: &ast::Insert,
 ) -> Result<(QuerySource, Cells)> {
-    let query = with_literals(scope, table, columns, query)?;
+    let query = with_literals(scope, table, &columns.numbers, query)?;
     let (source, found, plan) = query::bind(scope, query, None)?;
-    refuse_arity(found.len(), columns.len(), !insert.columns.is_empty())?;
+    columns.refuse_arity(found.len())?;
     let mut cells = no_cells(table);
-    for (at, column) in columns.iter().take(found.len()).enumerate() {
+    for (at, column) in columns.numbers.iter().take(found.len()).enumerate() {
         let overriding = Overriding::of(insert);
         refuse_generated_column(table, *column, overriding)?;
         if is_passed_over(table, *column, overriding) {
@@ -397,28 +454,30 @@ fn is_quoted(expr: &Expr) -> bool {
 
 fn bind_conflict(
     scope: &mut Scope<'_>,
-    table: &Arc<Table>,
+    target: &NamedTarget,
     alias: &str,
     on: &ast::OnConflict,
     updates: Option<Updates<'_>>,
     found: &[FieldRef],
 ) -> Result<OnConflict> {
     let binder = scope.binder;
+    let table = &target.table;
     if on.conflict_target.is_some() {
         // A statement that names a key tells whether a row has it, and DO UPDATE reads the row.
-        binder.catalog.require_on_table(&binder.session.user, table, Privilege::Select)?;
+        target.require(&binder, Privilege::Select)?;
     }
     let arbiters = match &on.conflict_target {
         None => Vec::new(),
-        Some(ConflictTarget::Columns(names)) => inferred(&binder, table, &Inference::of(names)?)?,
+        Some(ConflictTarget::Columns(names)) => inferred(&binder, target, Inference::of(names)?)?,
         Some(ConflictTarget::OnConstraint(name)) => {
             let name = parts(name)?.pop().unwrap_or_default();
-            let found = table.indexes.iter().find(|i| i.name == name && i.constraint.is_some());
+            // A view has no constraints, whatever the table behind it has.
+            let mut own = table.indexes.iter().filter(|_| !target.is_view());
+            let found = own.find(|i| i.name == name && i.constraint.is_some());
             let index = found.ok_or_else(|| {
-                SqlError::new(
-                    SqlState::UNDEFINED_OBJECT,
-                    format!("constraint \"{name}\" for table \"{}\" does not exist", table.name),
-                )
+                let of = target.name();
+                let message = format!("constraint \"{name}\" for table \"{of}\" does not exist");
+                SqlError::new(SqlState::UNDEFINED_OBJECT, message)
             })?;
             if !index.unique {
                 return Err(deferrable_arbiter());
@@ -439,7 +498,7 @@ fn bind_conflict(
                 )
                 .hint("For example, ON CONFLICT (column_name)."));
             }
-            Some(bind_do_update(scope, table, alias, &updates, found)?)
+            Some(bind_do_update(scope, target, alias, &updates, found)?)
         }
     };
     Ok(OnConflict { arbiters, update })
@@ -451,9 +510,13 @@ fn bind_conflict(
 /// expressions.
 fn inferred(
     binder: &Binder<'_>,
-    table: &Arc<Table>,
-    inference: &Inference,
+    target: &NamedTarget,
+    mut inference: Inference,
 ) -> Result<Vec<IndexId>> {
+    for expr in inference.keys.iter_mut().chain(&mut inference.predicate) {
+        *expr = target.over_table(expr)?;
+    }
+    let table = &target.table;
     let mut columns = Vec::new();
     for key in &inference.keys {
         if let Expr::Identifier(name) = key {
@@ -478,10 +541,7 @@ fn inferred(
     if table.indexes.iter().any(|index| index.deferral.is_some() && covers(index)) {
         return Err(deferrable_arbiter());
     }
-    Err(SqlError::new(
-        SqlState::INVALID_COLUMN_REFERENCE,
-        "there is no unique or exclusion constraint matching the ON CONFLICT specification",
-    ))
+    Err(no_arbiter())
 }
 
 /// The cell of a column that DO UPDATE sets to a value which needs no planner; `None`: it needs one.
@@ -516,21 +576,31 @@ fn is_cell(
 
 fn bind_do_update(
     scope: &mut Scope<'_>,
-    table: &Arc<Table>,
+    target: &NamedTarget,
     alias: &str,
     updates: &Updates<'_>,
     found: &[FieldRef],
 ) -> Result<DoUpdate> {
     let binder = scope.binder;
-    binder.catalog.require_on_table(&binder.session.user, table, Privilege::Update)?;
+    target.require(&binder, Privilege::Update)?;
+    let table = &target.table;
+    let shown = target.shown(&binder)?;
     let schema = || {
+        if let Some(shown) = &shown {
+            let found: Vec<_> = Updates::columns(found);
+            return shown.schema_of_conflict(table, alias, &found);
+        }
         let excluded = table.arrow.fields().iter();
         let excluded = excluded.map(|field| (TableReference::bare("excluded"), field.clone()));
         let others: Vec<_> = excluded.chain(Updates::columns(found)).collect();
         returning::row_schema(table, alias, &others)
     };
     // A bare name means the table's column, although both have it.
-    let own = |expr: &Expr| super::qualify(expr, table, alias);
+    let own = |expr: &Expr| super::qualify(expr, target, alias);
+    let over_row = |bound, schema: &DFSchema| match &shown {
+        Some(shown) => shown.over_row(bound, schema),
+        None => Ok(bound),
+    };
     let (mut columns, mut cells) = (Vec::new(), Vec::new());
     for (column, expr) in &updates.assignments {
         let column = *column;
@@ -539,9 +609,13 @@ fn bind_do_update(
             return Err(super::assigned_twice(table, column));
         }
         let definition = &table.columns[column as usize];
+        let short = |expr: &Expr| match &shown {
+            Some(_) => Ok(None),
+            None => short_cell(table, alias, expr, column),
+        };
         let cell = match source::simple(scope, expr, table, column)? {
             Some(cell) => cell,
-            None => match short_cell(table, alias, expr, column)? {
+            None => match short(expr)? {
                 Some(cell) => {
                     debug_assert!(is_cell(&binder, &own(expr), &schema()?, definition, &cell));
                     cell
@@ -550,6 +624,7 @@ fn bind_do_update(
                     let schema = schema()?;
                     let bound = binder.expr_with(&own(expr), &schema, &scope.params)?;
                     scope.learn_from(&bound);
+                    let bound = over_row(bound, &schema)?;
                     source::program(&bound, &schema, definition.ty, &definition.name)?
                 }
             },
@@ -563,7 +638,7 @@ fn bind_do_update(
             let schema = schema()?;
             let bound = binder.expr_with(&own(expr), &schema, &scope.params)?;
             scope.learn_from(&bound);
-            Some(Program::compile(&bound, &schema)?)
+            Some(Program::compile(&over_row(bound, &schema)?, &schema)?)
         }
     };
     let written = with_generated(table, &columns);
@@ -723,6 +798,7 @@ impl Insert {
         let (partition, inserted) = target.insert(cx, &row);
         match inserted {
             Ok(place) => {
+                target.verify_shown(&row, env, arena)?;
                 if target.has_references() && target.verify_references(cx, &row, key, false)? {
                     progress.late.push(LateRow { node: 0, partition, row: place });
                 }
@@ -822,6 +898,7 @@ impl Insert {
         target.complete(&mut row, env, arena)?;
         target.verify(&row, env, arena)?;
         let place = super::update::store(cx, target, (partition, met), &update.written, &row)?;
+        target.verify_shown(&row, env, arena)?;
         if target.has_references() && target.verify_references(cx, &row, key, false)? {
             progress.late.push(LateRow { node: 0, partition: place.0, row: place.1 });
         }

@@ -5,6 +5,8 @@
 //! changes, so that a statement never meets its own rows (the Halloween problem); INSERT of a
 //! single row has nothing to read and goes straight in.
 //!
+//! A view as the target stands for the table behind it ([`named`]): what runs knows tables alone.
+//!
 //! Words: the *target* is the table written; a *cell* is one value of a row to be written; an
 //! *effect* is what a foreign key makes of a change in another table.
 //!
@@ -28,6 +30,7 @@ mod found;
 mod generated;
 mod insert;
 pub mod merge;
+mod named;
 mod query;
 pub mod returned;
 mod returning;
@@ -48,6 +51,7 @@ use halcyon_base::ids::{RowId, TableId};
 use halcyon_store::{Partition, Value};
 use halcyon_txn::{Mode, Transaction};
 
+use self::named::{NamedTarget, Verb};
 use crate::deferrable::DeferrableCheck;
 use crate::point::{PointPlan, Scratch};
 use crate::upkeep::{self, FedViews};
@@ -617,8 +621,31 @@ fn assigned_twice(table: &Table, column: u16) -> SqlError {
     SqlError::new(SqlState::SYNTAX_ERROR, format!("multiple assignments to same column \"{name}\""))
 }
 
-/// The table that a statement writes. Errors: 42P01, 42809 with what was wanted.
+/// The table that a statement writes which knows nothing of views. Errors: 42P01, 42809 with what was wanted.
 pub fn find_target(binder: &Binder<'_>, name: &ast::ObjectName, doing: &str) -> Result<Arc<Table>> {
+    match find_relation(binder, name)? {
+        (Relation::Table(table), _) => writable(&table, doing),
+        (other, reference) => Err(wrong_target(&other, &reference, doing)),
+    }
+}
+
+/// 42809: nothing that can be written.
+fn wrong_target(relation: &Relation, name: &TableReference, doing: &str) -> SqlError {
+    let message = format!("cannot {doing} {} \"{}\"", relation.kind(), name.table());
+    let error = SqlError::new(SqlState::WRONG_OBJECT_TYPE, message);
+    match relation {
+        Relation::View(_) if doing == "copy to" => {
+            error.hint("To enable copying to a view, provide an INSTEAD OF INSERT trigger.")
+        }
+        _ => error,
+    }
+}
+
+/// The relation that a statement names as what it writes. Errors: 42P01.
+fn find_relation(
+    binder: &Binder<'_>,
+    name: &ast::ObjectName,
+) -> Result<(Relation, TableReference)> {
     let name = parts(name)?;
     // A target is a table, whatever WITH calls its entries.
     let tables;
@@ -634,13 +661,8 @@ pub fn find_target(binder: &Binder<'_>, name: &ast::ObjectName, doing: &str) -> 
         [.., schema, table] => TableReference::partial(schema.as_str(), table.as_str()),
         [] => return Err(SqlError::new(SqlState::INVALID_NAME, "a name is missing")),
     };
-    match binder.relation(&reference)? {
-        (Relation::Table(table), _) => writable(table, doing),
-        (other, _) => Err(SqlError::new(
-            SqlState::WRONG_OBJECT_TYPE,
-            format!("cannot {doing} {} \"{}\"", other.kind(), reference.table()),
-        )),
-    }
+    let (relation, _) = binder.relation(&reference)?;
+    Ok((relation.clone(), reference))
 }
 
 /// The table, if it can be written by INSERT, UPDATE or DELETE. Errors: 42809.
@@ -667,8 +689,8 @@ fn writable(table: &Arc<Table>, doing: &str) -> Result<Arc<Table>> {
 fn target_factor(
     binder: &Binder<'_>,
     target: &ast::TableWithJoins,
-    doing: &str,
-) -> Result<(Arc<Table>, String)> {
+    verb: Verb,
+) -> Result<(NamedTarget, String)> {
     let ast::TableFactor::Table { name, alias, .. } = &target.relation else {
         return Err(SqlError::unsupported("writing anything but a table"));
     };
@@ -676,12 +698,12 @@ fn target_factor(
         return Err(SqlError::unsupported("a join as the target of a write")
             .hint("Use UPDATE … FROM or DELETE … USING."));
     }
-    let table = find_target(binder, name, doing)?;
+    let named = NamedTarget::find(binder, name, verb)?;
     let alias = match alias {
         Some(alias) => fold(&alias.name),
-        None => table.name.clone(),
+        None => named.name().to_owned(),
     };
-    Ok((table, alias))
+    Ok((named, alias))
 }
 
 fn ident(name: &str) -> ast::Ident {
@@ -706,14 +728,14 @@ fn cast_to(expr: Expr, ty: SqlType) -> Result<Expr> {
     Ok(cast)
 }
 
-/// Bare names of the table's columns with the table's alias before them.
-fn qualify(expr: &Expr, table: &Table, alias: &str) -> Expr {
-    struct Qualify<'a>(&'a Table, &'a str);
+/// Bare names of the target's columns with the target's alias before them.
+fn qualify(expr: &Expr, target: &NamedTarget, alias: &str) -> Expr {
+    struct Qualify<'a>(&'a NamedTarget, &'a str);
     impl VisitorMut for Qualify<'_> {
         type Break = ();
         fn pre_visit_expr(&mut self, expr: &mut Expr) -> std::ops::ControlFlow<()> {
             if let Expr::Identifier(name) = expr
-                && self.0.column(&fold(name)).is_some()
+                && self.0.has_column(&fold(name))
             {
                 *expr = Expr::CompoundIdentifier(vec![ident(self.1), name.clone()]);
             }
@@ -721,7 +743,7 @@ fn qualify(expr: &Expr, table: &Table, alias: &str) -> Expr {
         }
     }
     let mut expr = expr.clone();
-    let _ = VisitMut::visit(&mut expr, &mut Qualify(table, alias));
+    let _ = VisitMut::visit(&mut expr, &mut Qualify(target, alias));
     expr
 }
 

@@ -10,6 +10,7 @@ use datafusion::sql::sqlparser::ast::{Expr, SelectItem, SelectItemQualifiedWildc
 use halcyon_store::ValueRef;
 
 use super::Scope;
+use super::named::NamedTarget;
 use crate::point::{row_id, short};
 use halcyon_base::{RowId, TxnId};
 use halcyon_catalog::{Privilege, Table};
@@ -46,6 +47,17 @@ pub(crate) struct Written {
 enum Item {
     Slot(usize),
     Program(Box<Program>),
+}
+
+impl Item {
+    /// The value of an expression over a row.
+    fn of(expr: &PlanExpr, schema: &DFSchema) -> Result<Self> {
+        let program = Program::compile(expr, schema)?;
+        Ok(match program.as_slot() {
+            Some(slot) => Item::Slot(slot),
+            None => Item::Program(Box::new(program)),
+        })
+    }
 }
 
 impl Returning {
@@ -147,47 +159,72 @@ pub(super) fn row_schema(
         .map_err(|error| sql_error(error, ""))
 }
 
-/// Binds RETURNING over the rows of a table, which goes by `alias`, with the columns `others` behind its own.
+/// Binds RETURNING over the rows of a target, which goes by `alias`, with the columns `others` behind its own.
 pub(super) fn bind(
     scope: &mut Scope<'_>,
-    table: &Arc<Table>,
+    target: &NamedTarget,
     alias: &str,
     others: &[(TableReference, FieldRef)],
     items: Option<&[SelectItem]>,
 ) -> Result<(Option<Returning>, Arc<[ResultColumn]>)> {
     let Some(items) = items else { return Ok((None, Arc::new([]))) };
     let binder = scope.binder;
-    binder.catalog.require_on_table(&binder.session.user, table, Privilege::Select)?;
+    target.require(&binder, Privilege::Select)?;
+    let table = &target.table;
+    let shown = target.shown(&binder)?;
     let mut returning = Returning { items: Vec::new(), reads_written: false };
     let mut columns = Vec::new();
-    let origin = |slot: usize| (slot < table.columns.len()).then(|| (table.id.0, slot as u16 + 1));
+    let is_view = target.is_view();
+    let origin = |slot: usize| {
+        (slot < table.columns.len() && !is_view).then(|| (table.id.0, slot as u16 + 1))
+    };
     let all = |returning: &mut Returning, columns: &mut Vec<ResultColumn>, of: Option<&str>| {
         let before = columns.len();
-        let own = table.arrow.fields().iter().map(|field| (alias, field));
-        let others = others.iter().map(|(name, field)| (name.table(), field));
-        for (slot, (qualifier, field)) in own.chain(others).enumerate() {
+        let mut show = |qualifier: &str, field: &FieldRef, item: &dyn Fn() -> Result<Item>| {
             // Another instance of the target gives the numbers of its rows too, which nobody asked for.
             if field.name() != ROW_ID && of.is_none_or(|of| qualifier == of) {
-                returning.items.push(Item::Slot(slot));
+                let item = item()?;
+                let origin = match item {
+                    Item::Slot(slot) => origin(slot),
+                    Item::Program(_) => None,
+                };
+                returning.items.push(item);
                 columns.push(ResultColumn {
                     name: halcyon_sql::repeated::shown_name(field.name()).to_owned(),
                     field: field.clone(),
                     ty: sql_type_of(field),
-                    origin: origin(slot),
+                    origin,
                 });
             }
+            Ok::<(), SqlError>(())
+        };
+        match &shown {
+            None => {
+                for (slot, field) in table.arrow.fields().iter().enumerate() {
+                    show(alias, field, &|| Ok(Item::Slot(slot)))?;
+                }
+            }
+            Some(shown) => {
+                let schema = shown.schema(table, alias, others)?;
+                for (at, field) in shown.fields.iter().enumerate() {
+                    show(alias, field, &|| Item::of(&shown.value_at(at)?, &schema))?;
+                }
+            }
         }
-        columns.len() > before
+        for (at, (name, field)) in others.iter().enumerate() {
+            show(name.table(), field, &|| Ok(Item::Slot(table.columns.len() + at)))?;
+        }
+        Ok::<bool, SqlError>(columns.len() > before)
     };
     for item in items {
         let (expr, alias_of_item) = match item {
             SelectItem::Wildcard(_) => {
-                all(&mut returning, &mut columns, None);
+                all(&mut returning, &mut columns, None)?;
                 continue;
             }
             SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
                 let name = parts(name)?.pop().unwrap_or_default();
-                if !all(&mut returning, &mut columns, Some(&name)) {
+                if !all(&mut returning, &mut columns, Some(&name))? {
                     return Err(SqlError::new(
                         SqlState::UNDEFINED_TABLE,
                         format!("missing FROM-clause entry for table \"{name}\""),
@@ -199,8 +236,10 @@ pub(super) fn bind(
             SelectItem::ExprWithAlias { expr, alias } => (expr, Some(fold(alias))),
             other => return Err(SqlError::unsupported(format!("{other} in RETURNING"))),
         };
-        let name = alias_of_item.unwrap_or_else(|| shown(expr));
-        if let Some(slot) = short::column_of_row(table, alias, expr).filter(|_| others.is_empty()) {
+        let name = alias_of_item.unwrap_or_else(|| name_of(expr));
+        if let Some(slot) =
+            short::column_of_row(table, alias, expr).filter(|_| others.is_empty() && !is_view)
+        {
             let field = Arc::clone(&table.arrow.fields()[slot]);
             debug_assert!(is_field(&binder, expr, &row_schema(table, alias, others)?, &field));
             let (ty, origin) = (sql_type_of(&field), origin(slot));
@@ -208,10 +247,13 @@ pub(super) fn bind(
             returning.items.push(Item::Slot(slot));
             continue;
         }
-        let mut schema = row_schema(table, alias, others)?;
+        let mut schema = match &shown {
+            None => row_schema(table, alias, others)?,
+            Some(shown) => shown.schema(table, alias, others)?,
+        };
         let has_own = || table.columns.iter().any(|column| queries::is_one(&column.name));
         let mut made = Vec::new();
-        if queries::is_named(expr) && !has_own() {
+        if queries::is_named(expr) && !is_view && !has_own() {
             (schema, made) = with_written(table, alias, &schema)?;
             returning.reads_written = true;
         }
@@ -220,19 +262,17 @@ pub(super) fn bind(
         scope.learn_from(&bound);
         let (_, field) = bound.to_field(schema).map_err(|error| sql_error(error, ""))?;
         let field = with_collation(&field, collation.as_deref());
-        let bound = in_place(bound, schema, &made)?;
-        let program = Program::compile(&bound, schema)?;
-        let slot = program.as_slot();
-        columns.push(ResultColumn {
-            name,
-            ty: sql_type_of(&field),
-            field,
-            origin: slot.and_then(origin),
-        });
-        returning.items.push(match slot {
-            Some(slot) => Item::Slot(slot),
-            None => Item::Program(Box::new(program)),
-        });
+        let bound = match &shown {
+            None => in_place(bound, schema, &made)?,
+            Some(shown) => shown.over_row(bound, schema)?,
+        };
+        let item = Item::of(&bound, schema)?;
+        let origin = match item {
+            Item::Slot(slot) => origin(slot),
+            Item::Program(_) => None,
+        };
+        columns.push(ResultColumn { name, ty: sql_type_of(&field), field, origin });
+        returning.items.push(item);
     }
     Ok((Some(returning), columns.into()))
 }
@@ -246,7 +286,7 @@ fn is_field(binder: &Binder<'_>, expr: &Expr, schema: &DFSchema, field: &FieldRe
 }
 
 /// The name that PostgreSQL gives to an expression without one.
-fn shown(expr: &Expr) -> String {
+fn name_of(expr: &Expr) -> String {
     match expr {
         Expr::Identifier(name) => fold(name),
         Expr::CompoundIdentifier(names) => names.last().map(fold).unwrap_or_default(),
@@ -254,11 +294,11 @@ fn shown(expr: &Expr) -> String {
             parts(&call.name).ok().and_then(|mut name| name.pop()).unwrap_or_default()
         }
         Expr::Case { .. } => "case".to_owned(),
-        Expr::Cast { expr, data_type, .. } => match shown(expr) {
+        Expr::Cast { expr, data_type, .. } => match name_of(expr) {
             name if name == "?column?" => data_type.to_string().to_lowercase(),
             name => name,
         },
-        Expr::Nested(inner) => shown(inner),
+        Expr::Nested(inner) => name_of(inner),
         _ => "?column?".to_owned(),
     }
 }

@@ -9,10 +9,11 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{Expr as PlanExpr, LogicalPlan};
 use datafusion::sql::sqlparser::ast::{self, Expr, SelectItem};
 
+use super::named::NamedTarget;
 use super::query::{self, QuerySource};
 use super::{Scope, ident};
 use crate::point::short::{Item, Request, ShortQuery};
-use halcyon_catalog::{Privilege, Table};
+use halcyon_catalog::Privilege;
 use halcyon_scan::provider::{ROW_ID, table_of};
 use halcyon_sql::error::{Result, SqlError};
 use halcyon_sql::identifier::parts;
@@ -21,10 +22,10 @@ use halcyon_sql::types::SqlType;
 
 /// What an UPDATE or DELETE says of the rows that it changes.
 pub(super) struct Rows<'q> {
-    pub table: &'q Arc<Table>,
-    /// The table's name in the statement.
+    pub named: &'q NamedTarget,
+    /// The target's name in the statement.
     pub alias: &'q str,
-    /// The table as it stands in the statement.
+    /// The target as it stands in the statement.
     pub target: &'q ast::TableWithJoins,
     /// FROM of an UPDATE, USING of a DELETE.
     pub others: &'q [ast::TableWithJoins],
@@ -55,7 +56,7 @@ pub(super) fn bind(scope: &mut Scope<'_>, rows: &Rows<'_>) -> Result<BoundRows> 
     debug_assert!(is_long_way(scope, rows, &short), "the long way fails");
     binder.df.count_planning();
     if short.reads_columns {
-        binder.catalog.require_on_table(&binder.session.user, rows.table, Privilege::Select)?;
+        rows.named.require(&binder, Privilege::Select)?;
     }
     scope.learn(short.known_params());
     scope.tables = short.plan.tables().to_vec();
@@ -66,7 +67,11 @@ pub(super) fn bind(scope: &mut Scope<'_>, rows: &Rows<'_>) -> Result<BoundRows> 
 
 /// The query by the short way, which knows nothing of WITH.
 fn short(scope: &Scope<'_>, rows: &Rows<'_>) -> Option<ShortQuery> {
-    if scope.with.is_some() || scope.hides(&rows.table.name) || !rows.others.is_empty() {
+    if rows.named.is_view()
+        || scope.with.is_some()
+        || scope.hides(&rows.named.table.name)
+        || !rows.others.is_empty()
+    {
         return None;
     }
     let mut items = vec![Item::RowId];
@@ -81,13 +86,13 @@ fn short(scope: &Scope<'_>, rows: &Rows<'_>) -> Option<ShortQuery> {
 fn is_long_way(scope: &Scope<'_>, rows: &Rows<'_>, short: &ShortQuery) -> bool {
     let mut other = Scope::new(&scope.binder, scope.text, scope.params.clone());
     let long = select_rows(scope, rows)
-        .and_then(|query| query::bind(&mut other, query, Some(rows.table.id)));
+        .and_then(|query| query::bind(&mut other, query, Some(rows.named.table.id)));
     match long {
         Ok((QuerySource::Point(plan), columns, logical)) => {
             let params: Vec<_> =
                 other.params.iter().map(|ty| ty.unwrap_or(SqlType::Text)).collect();
             short.assert_same(&plan, &columns, &params);
-            assert_eq!(short.reads_columns, reads(rows.table, rows.alias, &logical));
+            assert_eq!(short.reads_columns, reads(rows.named, rows.alias, &logical));
             other.shareable
         }
         Ok(_) => false,
@@ -98,9 +103,11 @@ fn is_long_way(scope: &Scope<'_>, rows: &Rows<'_>, short: &ShortQuery) -> bool {
 fn bind_long(scope: &mut Scope<'_>, rows: &Rows<'_>) -> Result<BoundRows> {
     let binder = scope.binder;
     let query = select_rows(scope, rows)?;
-    let (source, columns, plan) = query::bind(scope, query, Some(rows.table.id))?;
-    if reads(rows.table, rows.alias, &plan) {
-        binder.catalog.require_on_table(&binder.session.user, rows.table, Privilege::Select)?;
+    // The rows of a view have the numbers by themselves.
+    let target = (!rows.named.is_view()).then_some(rows.named.table.id);
+    let (source, columns, plan) = query::bind(scope, query, target)?;
+    if reads(rows.named, rows.alias, &plan) {
+        rows.named.require(&binder, Privilege::Select)?;
     }
     let extra = 1 + rows.values.len()..columns.len();
     let others = extra_fields(&plan, &columns, extra.clone());
@@ -157,22 +164,26 @@ fn all_of(from: &[ast::TableWithJoins]) -> Result<Vec<ast::SelectItem>> {
 /// Completes the query by FROM and WHERE. The target is a table, whatever WITH calls its entries.
 fn set_from(scope: &Scope<'_>, query: &mut ast::Query, rows: &Rows<'_>) {
     let ast::SetExpr::Select(select) = query.body.as_mut() else { return };
-    select.from = std::iter::once(rows.target).chain(rows.others).cloned().collect();
+    let target = rows.named.in_query(rows.target, rows.alias).into_owned();
+    select.from = std::iter::once(target).chain(rows.others.iter().cloned()).collect();
     if let ast::TableFactor::Table { name, .. } = &mut select.from[0].relation
-        && scope.hides(&rows.table.name)
+        && !rows.named.is_view()
+        && scope.hides(&rows.named.table.name)
     {
-        let full = vec![ident(&rows.table.schema), ident(&rows.table.name)];
+        let full = vec![ident(&rows.named.table.schema), ident(&rows.named.table.name)];
         *name = ast::ObjectName::from(full);
     }
     select.selection = rows.condition.cloned();
 }
 
-/// Whether the query behind an UPDATE or DELETE reads more of the target than the numbers of its rows.
-fn reads(table: &Table, alias: &str, query: &LogicalPlan) -> bool {
+/// Whether the query behind an UPDATE or DELETE reads more of the target than the numbers of its rows. Rights on other
+/// instances of a table are asked for here, too; those beside a view are the planner's business.
+fn reads(named: &NamedTarget, alias: &str, query: &LogicalPlan) -> bool {
     let (mut scans, mut reads) = (0, false);
     let walked = query.apply_with_subqueries(|node| {
         if let LogicalPlan::TableScan(scan) = node {
-            scans += u32::from(table_of(&scan.source).is_some_and(|found| found.id == table.id));
+            let found = table_of(&scan.source);
+            scans += u32::from(found.is_some_and(|found| found.id == named.table.id));
         }
         node.apply_expressions(|expr| {
             expr.apply(|expr| {
@@ -188,7 +199,7 @@ fn reads(table: &Table, alias: &str, query: &LogicalPlan) -> bool {
         })
     });
     walked.expect("the closures do not fail");
-    reads || scans > 1
+    reads || scans > 1 && !named.is_view()
 }
 
 /// Name and field of some columns of a plan, for expressions over its rows.

@@ -7,6 +7,7 @@ use halcyon_store::{Conflict, KeyBuf, ValueRef};
 use halcyon_txn::Mode;
 
 use super::generated::{Generated, with_generated};
+use super::named::ViewCheck;
 use super::{Scope, WriteContext};
 use crate::constraints::{
     KeyLookup, RowCondition, missing_reference, null_violation, unique_violation,
@@ -32,6 +33,8 @@ pub struct Target {
     /// Derived indexes whose keys the written columns take part in.
     derived: Vec<VerifiedIndex>,
     references: Vec<Reference>,
+    /// What WITH CHECK OPTION of views asks of the rows.
+    pub(super) view_checks: Vec<ViewCheck>,
 }
 
 /// A foreign key of a table that is written.
@@ -114,12 +117,13 @@ impl Target {
             generated,
             derived,
             references: Vec::new(),
+            view_checks: Vec::new(),
         })
     }
 
-    /// Whether checks, or indexes over expressions, look at whole rows.
+    /// Whether checks, those of views too, or indexes over expressions, look at whole rows.
     pub fn has_checks(&self) -> bool {
-        !self.checks.is_empty() || !self.derived.is_empty()
+        !self.checks.is_empty() || !self.derived.is_empty() || !self.view_checks.is_empty()
     }
 
     /// Whether columns that follow from the written ones are to be computed.
@@ -166,6 +170,13 @@ impl Target {
         }
         self.checks.iter().try_for_each(|check| check.verify(&self.table, row, env, arena))?;
         self.derived.iter().try_for_each(|index| index.verify(row))
+    }
+
+    /// What views ask of a row, which is looked at when the row is stored: then its keys are known to be unique.
+    /// Errors: 44000, those of the conditions.
+    #[inline]
+    pub fn verify_shown(&self, row: &[ValueRef<'_>], env: &Env<'_>, arena: &Arena) -> Result<()> {
+        self.view_checks.iter().try_for_each(|check| check.verify(&self.table, row, env, arena))
     }
 
     /// References of a row. True if some have to be judged again at the end. Errors: 23503.

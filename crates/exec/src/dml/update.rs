@@ -9,6 +9,7 @@ use halcyon_store::{KeyBuf, ValueRef};
 use super::assignments::assignments;
 use super::effects::{Changed, Effects};
 use super::generated::with_generated;
+use super::named::Verb;
 use super::query::QuerySource;
 use super::returning::{self, Returning, Written};
 use super::rows::{self, BoundRows, Rows};
@@ -51,15 +52,16 @@ pub(super) fn bind(
     if update.limit.is_some() || !update.order_by.is_empty() || update.or.is_some() {
         return Err(SqlError::unsupported("UPDATE with LIMIT or ORDER BY"));
     }
-    let (table, alias) = super::target_factor(&binder, &update.table, "update")?;
-    binder.catalog.require_on_table(&binder.session.user, &table, Privilege::Update)?;
+    let (named, alias) = super::target_factor(&binder, &update.table, Verb::Update)?;
+    named.require(&binder, Privilege::Update)?;
+    let table = Arc::clone(&named.table);
     let from: &[ast::TableWithJoins] = match &update.from {
         None => &[],
         Some(UpdateTableFromKind::BeforeSet(from) | UpdateTableFromKind::AfterSet(from)) => from,
     };
     let (mut columns, mut cells) = (Vec::new(), Vec::new());
     let mut values = Vec::new();
-    let assigned = assignments(&table, &update.assignments)?;
+    let assigned = assignments(&named, &update.assignments)?;
     for (column, expr) in &assigned {
         let (column, expr) = (*column, expr.as_ref());
         if columns.contains(&column) {
@@ -74,7 +76,7 @@ pub(super) fn bind(
         cells.push(cell);
     }
     let rows = Rows {
-        table: &table,
+        named: &named,
         alias: &alias,
         target: &update.table,
         others: from,
@@ -96,8 +98,9 @@ pub(super) fn bind(
     });
     let cells = cells.collect::<Result<Vec<Cell>>>()?;
     let returned = update.returning.as_deref();
-    let (returning, result) = returning::bind(scope, &table, &alias, &others, returned)?;
-    let target = Target::bind(scope, &table, Some(&columns))?;
+    let (returning, result) = returning::bind(scope, &named, &alias, &others, returned)?;
+    let mut target = Target::bind(scope, &table, Some(&columns))?;
+    target.view_checks = named.checks(&binder)?;
     let written = with_generated(&table, &columns);
     let moves = target.touches_partitioning(&written);
     let touches_unique = target.touches_unique(&written);
@@ -266,6 +269,7 @@ impl Update {
             false => store(cx, target, place, &self.written, &row)?,
             true => store_unchecked(cx, target, place, &self.written, &row),
         };
+        target.verify_shown(&row, env, arena)?;
         if unchecked {
             state.placed.push(place);
         }

@@ -96,6 +96,8 @@ impl World {
             owner: "halcyon".into(),
             grants: Vec::new(),
             comment: None,
+            options: Default::default(),
+            defaults: Default::default(),
         };
         catalog.put("public", name, Relation::View(Arc::new(view)));
         self.catalog = Arc::new(catalog);

@@ -9,6 +9,7 @@ mod rights;
 mod statements;
 mod temporary;
 mod transactions;
+mod written_views;
 
 use halcyon::{Database, Result, Session, SqlState, Value};
 

@@ -18,8 +18,12 @@ const SHOP: &[&str] = &[
     "INSERT INTO shop.sale (customer, amount, at) VALUES (10, 1, NULL), (15, 2, '2020-01-01')",
     "CREATE UNIQUE INDEX by_name ON shop.customer (name DESC, id)",
     "CREATE INDEX ON shop.sale (at NULLS FIRST)",
+    "CREATE TABLE shop.named (a INT, b TEXT)",
     "CREATE VIEW shop.big AS SELECT amount FROM shop.sale WHERE amount > 1",
     "CREATE VIEW a_view_of_a_view (much) AS SELECT * FROM shop.big",
+    "CREATE VIEW checked WITH (security_invoker = true) AS SELECT a, b FROM shop.named WHERE a > 0
+     WITH LOCAL CHECK OPTION",
+    "ALTER VIEW checked ALTER COLUMN b SET DEFAULT 'of the view'",
     "COMMENT ON TABLE shop.sale IS 'what was sold'",
     "COMMENT ON COLUMN shop.sale.amount IS 'it''s money'",
     // Two tables in a circle, one that refers to itself, and one to another schema.
@@ -134,6 +138,9 @@ fn everything_about_tables_comes_back_and_is_in_force() {
     assert_eq!(refused(&mut session, "DELETE FROM z"), "23503");
     assert_eq!(refused(&mut session, "INSERT INTO shop.customer VALUES (1, 'x')"), "428C9");
     assert_eq!(refused(&mut session, "SELECT nextval('spent')"), "2200H");
+    assert_eq!(refused(&mut session, "INSERT INTO checked VALUES (-1, 'x')"), "44000");
+    run(&mut session, &["INSERT INTO checked (a) VALUES (1)"]);
+    assert_eq!(one(&mut session, "SELECT b FROM shop.named"), "of the view");
     run(&mut session, &["INSERT INTO shop.customer DEFAULT VALUES", "UPDATE b SET id = 2"]);
     // 10, 15, 20; 25 went to the row that was refused.
     assert_eq!(one(&mut session, "SELECT max(id) || min(name) FROM shop.customer"), "30a");

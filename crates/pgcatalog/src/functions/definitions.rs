@@ -3,7 +3,7 @@
 use super::*;
 use crate::describe::parse_name;
 use crate::objects::{self, Object, What};
-use crate::{describe, statics, user_types};
+use crate::{describe, statics, updatable, user_types};
 use halcyon_catalog::{Check, Index, Table};
 use halcyon_sql::identifier::quote_ident;
 
@@ -79,6 +79,19 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     define("pg_ts_dict_is_visible", (1, 1), Gives::Bool, BOUND, visible),
     define("pg_ts_parser_is_visible", (1, 1), Gives::Bool, BOUND, visible),
     define("pg_ts_template_is_visible", (1, 1), Gives::Bool, BOUND, visible),
+    define("pg_relation_is_updatable", (2, 2), Gives::Int4, BOUND, |c, args| {
+        let object = args[0].oid().and_then(|oid| c.objects().get(oid));
+        let events = object.map_or(0, |object| updatable::events(&c.catalog, object));
+        Ok(ScalarValue::Int32(Some(events)))
+    }),
+    define("pg_column_is_updatable", (3, 3), Gives::Bool, BOUND, |c, args| {
+        let object = args[0].oid().and_then(|oid| c.objects().get(oid));
+        let at = args[1].int().and_then(|number| usize::try_from(number - 1).ok());
+        Ok(truth(match (object, at) {
+            (Some(object), Some(at)) => updatable::column(&c.catalog, object, at),
+            _ => false,
+        }))
+    }),
     define("pg_relation_is_publishable", (1, 1), Gives::Bool, BOUND, |c, args| {
         let object = args[0].oid().and_then(|oid| c.objects().get(oid));
         Ok(object.map_or(ScalarValue::Null, |o| truth(matches!(o.what, What::Table(_)))))

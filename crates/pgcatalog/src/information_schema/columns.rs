@@ -4,7 +4,7 @@ use super::visible::{relations, yes};
 use crate::objects::{Object, What};
 use crate::table::type_oid;
 use crate::view::{Name, Text, row, system_tables};
-use crate::{Context, defaults, describe, statics, user_types};
+use crate::{Context, defaults, describe, statics, updatable, user_types};
 use halcyon_catalog::{Column, Table};
 use halcyon_sql::types::SqlType;
 
@@ -215,7 +215,10 @@ fn column_row(
         table_name: &object.name,
         column_name: name,
         ordinal_position: at + 1,
-        column_default: column.and_then(|(_, column)| defaults::of_column(context, column)),
+        column_default: match &object.what {
+            What::View(view) => defaults::of_view(context, view, at),
+            _ => column.and_then(|(_, column)| defaults::of_column(context, column)),
+        },
         is_nullable: yes(!not_null),
         data_type: facts.data_type,
         character_maximum_length: told.length,
@@ -243,6 +246,6 @@ fn column_row(
         identity_cycle: yes(options.is_some_and(|o| o.cycle)),
         is_generated: if generated.is_some() { "ALWAYS" } else { "NEVER" },
         generation_expression: generated,
-        is_updatable: yes(column.is_some()),
+        is_updatable: yes(updatable::column(&context.catalog, object, at)),
     });
 }

@@ -4,7 +4,7 @@ use super::columns::binary_precision;
 use super::visible::{is_known, relations, yes};
 use crate::objects::What;
 use crate::view::{Name, Text, row, system_tables};
-use crate::{Context, describe};
+use crate::{Context, describe, updatable};
 use halcyon_catalog::temporary::is_temporary;
 
 system_tables! {
@@ -38,9 +38,9 @@ system_tables! {
         table_schema: Name,
         table_name: Name,
         view_definition: Option<Text>,
-        check_option: Text = Text::from("NONE"),
-        is_updatable: Text = Text::from("NO"),
-        is_insertable_into: Text = Text::from("NO"),
+        check_option: Text,
+        is_updatable: Text,
+        is_insertable_into: Text,
         is_trigger_updatable: Text = Text::from("NO"),
         is_trigger_deletable: Text = Text::from("NO"),
         is_trigger_insertable_into: Text = Text::from("NO"),
@@ -87,7 +87,7 @@ fn table_rows(context: &Context, rows: &mut Vec<TablesRow>) {
             _ if is_temporary(&object.schema) => "LOCAL TEMPORARY",
             _ => "BASE TABLE",
         };
-        let insertable = yes(matches!(object.what, What::Table(_)));
+        let insertable = yes(updatable::events(&context.catalog, object) & updatable::INSERT != 0);
         row!(rows; TablesRow {
             table_catalog: &context.session.database,
             table_schema: &object.schema,
@@ -115,11 +115,20 @@ fn views(context: &Context, rows: &mut Vec<ViewsRow>) {
             What::System(_) if object.kind() == "v" => None,
             _ => continue,
         };
+        let option = match &object.what {
+            What::View(view) => view.options.check_option(),
+            _ => None,
+        };
+        let events = updatable::events(&context.catalog, object);
+        let changes = updatable::UPDATE | updatable::DELETE;
         row!(rows; ViewsRow {
             table_catalog: &context.session.database,
             table_schema: &object.schema,
             table_name: &object.name,
             view_definition: text,
+            check_option: option.map_or("NONE", |option| option.word()),
+            is_updatable: yes(events & changes == changes),
+            is_insertable_into: yes(events & updatable::INSERT != 0),
         });
     }
 }

@@ -77,8 +77,9 @@ fn attribute(context: &Context, rows: &mut Vec<AttributeRow>) {
             What::View(view) => {
                 for (at, (name, ty)) in view.columns.iter().enumerate() {
                     let modifier = ty.modifier();
+                    let default = view.defaults.contains_key(name);
                     let attribute = Attribute::new(object.oid, at, name, ty.oid());
-                    Attribute { modifier, ..attribute }.push(context, rows);
+                    Attribute { modifier, default, ..attribute }.push(context, rows);
                 }
             }
             What::Sequence(_) => {
@@ -196,6 +197,19 @@ fn attrdef(context: &Context, rows: &mut Vec<DefaultRow>) {
                 let oid = objects::default_oid(table, &column.name);
                 row!(rows; DefaultRow {
                     oid: oid,
+                    adrelid: object.oid,
+                    adnum: at + 1,
+                    adbin: text,
+                });
+            }
+        }
+    }
+    for object in context.objects().relations.values() {
+        let What::View(view) = &object.what else { continue };
+        for at in 0..view.columns.len() {
+            if let Some(text) = defaults::of_view(context, view, at) {
+                row!(rows; DefaultRow {
+                    oid: objects::view_default_oid(view, &view.columns[at].0),
                     adrelid: object.oid,
                     adnum: at + 1,
                     adbin: text,

@@ -160,7 +160,9 @@ fn class_row(context: &Context, object: &Object, rows: &mut Vec<ClassRow>) {
             let width = describe::index_columns(table, index).len();
             (width, 0, false, false, BTREE, count, bytes, None)
         }
-        What::View(view) => (view.columns.len(), 0, false, false, 0, -1.0, 0, None),
+        What::View(view) => {
+            (view.columns.len(), 0, false, false, 0, -1.0, 0, describe::view_options(view))
+        }
         What::Sequence(_) => (SEQUENCE_COLUMNS.len(), 0, false, false, 0, 1.0, PAGE, None),
         What::System(system) => {
             let access = if object.kind() == "r" { HEAP } else { 0 };

@@ -287,6 +287,8 @@ fn rich() -> View {
         owner: "halcyon".to_owned(),
         grants: vec![grant("ana", Privilege::Select, true)],
         comment: Some("good customers".to_owned()),
+        options: Default::default(),
+        defaults: Default::default(),
     }
 }
 

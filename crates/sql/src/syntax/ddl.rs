@@ -9,6 +9,7 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::Token;
 
+use super::alter_view::{self, ViewChange};
 use super::collation::CollationStatement;
 use super::comment::CommentOn;
 use super::identity::AlterIdentities;
@@ -91,6 +92,15 @@ pub enum DdlStatement {
     Owned(Box<OwnedStatement>),
     /// About workload classes or mappings.
     Workload(Box<WorkloadStatement>),
+    /// ALTER VIEW with options or a default.
+    AlterView {
+        /// The view.
+        name: ObjectName,
+        /// It need not exist.
+        if_exists: bool,
+        /// What is to change.
+        change: ViewChange,
+    },
     /// RENAME TO, OWNER TO, SET SCHEMA of any kind of relation.
     Move {
         /// What the statement says the relation is.
@@ -167,6 +177,7 @@ impl DdlStatement {
             DdlStatement::Collation(statement) => statement.tag(),
             DdlStatement::Owned(statement) => statement.tag(),
             DdlStatement::Workload(statement) => statement.tag(),
+            DdlStatement::AlterView { .. } => "ALTER VIEW",
             DdlStatement::Move { kind, .. } => match kind {
                 RelationKind::Table => "ALTER TABLE",
                 RelationKind::View => "ALTER VIEW",
@@ -395,9 +406,15 @@ pub(super) fn alter_materialized_view(reader: &mut Reader<'_>) -> Result<DdlStat
     move_relation(reader, RelationKind::MaterializedView)
 }
 
-/// Behind ALTER, if a view is to be moved.
+/// Behind ALTER VIEW.
 pub(super) fn alter_view(reader: &mut Reader<'_>) -> Result<DdlStatement> {
-    move_relation(reader, RelationKind::View)
+    let if_exists = reader.if_exists();
+    let name = reader.name()?;
+    if let Some(change) = alter_view::change(reader)? {
+        return Ok(DdlStatement::AlterView { name, if_exists, change });
+    }
+    let to = move_with_columns(reader)?;
+    Ok(DdlStatement::Move { kind: RelationKind::View, name, if_exists, to })
 }
 
 /// Behind ALTER INDEX.
@@ -413,10 +430,7 @@ pub(super) fn alter_table_schema(reader: &mut Reader<'_>) -> Result<DdlStatement
 fn move_relation(reader: &mut Reader<'_>, kind: RelationKind) -> Result<DdlStatement> {
     let if_exists = reader.if_exists();
     let name = reader.name()?;
-    let to = match kind {
-        RelationKind::View => move_with_columns(reader)?,
-        _ => move_to(reader)?,
-    };
+    let to = move_to(reader)?;
     Ok(DdlStatement::Move { kind, name, if_exists, to })
 }
 
@@ -457,6 +471,9 @@ impl fmt::Display for DdlStatement {
             DdlStatement::Collation(statement) => statement.fmt(f),
             DdlStatement::Owned(statement) => statement.fmt(f),
             DdlStatement::Workload(statement) => statement.fmt(f),
+            DdlStatement::AlterView { name, if_exists, change } => {
+                write!(f, "ALTER VIEW {}{name} {change}", maybe(*if_exists, "IF EXISTS "))
+            }
             DdlStatement::Move { name, if_exists, to, .. } => {
                 write!(f, "{} {}{name} {to}", self.tag(), maybe(*if_exists, "IF EXISTS "))
             }

@@ -147,7 +147,7 @@ pub(crate) const PRODUCTIONS: &[Production] = &[
         read: |r| ddl::alter_materialized_view(r).map(Into::into),
     },
     Production {
-        begins: "ALTER VIEW <if-exists> <name> RENAME|OWNER|SET",
+        begins: "ALTER VIEW <if-exists> <name> RENAME|OWNER|SET|RESET|ALTER",
         read: |r| ddl::alter_view(r).map(Into::into),
     },
     Production { begins: "ALTER INDEX", read: |r| ddl::alter_index(r).map(Into::into) },

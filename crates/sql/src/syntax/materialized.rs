@@ -84,7 +84,7 @@ fn options(reader: &mut Reader<'_>) -> Result<ViewOptions> {
     loop {
         let key = fold(&reader.ident()?);
         reader.expect_token(&Token::Eq)?;
-        let value = value(reader)?;
+        let value = option_value(reader)?;
         if seen.contains(&key) {
             return Err(bad(format!("parameter \"{key}\" specified more than once")));
         }
@@ -98,8 +98,8 @@ fn options(reader: &mut Reader<'_>) -> Result<ViewOptions> {
     Ok(options)
 }
 
-/// A text in quotes, a number or a word.
-fn value(reader: &mut Reader<'_>) -> Result<String> {
+/// A text in quotes, a number or a word, as the value of an option.
+pub(super) fn option_value(reader: &mut Reader<'_>) -> Result<String> {
     match reader.ahead().next() {
         Some(Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_)) => reader.string(),
         Some(Token::Number(..)) => {

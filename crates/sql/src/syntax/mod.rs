@@ -10,6 +10,7 @@
 //! **Invariant**, checked by `cargo xtask check layers`: nothing here knows of catalog, plans or
 //! settings. It needs the SQL parser, [`crate::error`] and the dialect of `postgresql`.
 
+mod alter_view;
 mod balance;
 mod collation;
 mod comment;
@@ -36,6 +37,7 @@ mod tests;
 mod types;
 mod upkeep;
 mod view;
+mod view_options;
 mod words;
 mod workload;
 
@@ -43,6 +45,7 @@ use std::fmt;
 
 use datafusion::sql::sqlparser::ast;
 
+pub use alter_view::ViewChange;
 pub use balance::joined as balanced_chain;
 pub use collation::CollationStatement;
 pub use comment::{CommentOn, Commented};

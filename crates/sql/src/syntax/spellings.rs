@@ -13,6 +13,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Whi
 use super::identity_order;
 use super::limits;
 use super::table_forms;
+use super::view_options;
 use super::words::{is_word, replaced};
 use crate::identifier::last;
 
@@ -41,6 +42,7 @@ use crate::identifier::last;
 /// - `BETWEEN SYMMETRIC a AND b` is `BETWEEN "…" + a AND b`: see [`SYMMETRIC`].
 /// - `inet '10.0.0.1'` is `'10.0.0.1'::inet`, and so for every type that the SQL parser has no word for.
 /// - `TABLE t`, where a query may stand, is `SELECT * FROM t`.
+/// - `WITH CHECK OPTION` behind a view's query is an option before it, and an option alone is on: see [`view_options`].
 /// - In MERGE, `DO NOTHING`, `INSERT DEFAULT VALUES` and `OVERRIDING … VALUE` are columns that no table
 ///   has: see [`MERGE_NOTHING`], [`MERGE_DEFAULTS`], [`Overriding::of_word`].
 pub(super) fn known_to_the_parser(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
@@ -59,6 +61,10 @@ pub(super) fn known_to_the_parser(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSp
     }
     if is(&tokens, 0, "DROP") && is(&tokens, 1, "INDEX") && is(&tokens, 2, "CONCURRENTLY") {
         silent.push(2);
+    }
+    if let Some((gone, options)) = view_options::known_options(&tokens, &words) {
+        silent.extend(gone);
+        edits.extend(options.into_iter().map(|(at, text)| (words[at], words[at], text)));
     }
     let opens = words.get(1).is_some_and(|at| tokens[*at].token == Token::LParen);
     let query_follows = || {

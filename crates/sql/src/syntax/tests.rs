@@ -156,6 +156,13 @@ const READ: &[(&str, &str)] = &[
         "ALTER DEFAULT PRIVILEGES REVOKE ALL ON SEQUENCES FROM PUBLIC",
     ),
     ("alter view if exists a.v rename b to c", "ALTER VIEW IF EXISTS a.v RENAME COLUMN b TO c"),
+    (
+        "alter view v set (check_option = LOCAL, \"A\" = 'x', security_barrier)",
+        "ALTER VIEW v SET (check_option = 'local', A = 'x', security_barrier = 'true')",
+    ),
+    ("alter view if exists v reset (a, b)", "ALTER VIEW IF EXISTS v RESET (a, b)"),
+    ("alter view v alter a set default 1 + 2", "ALTER VIEW v ALTER COLUMN a SET DEFAULT 1 + 2"),
+    ("alter view v alter column a drop default", "ALTER VIEW v ALTER COLUMN a DROP DEFAULT"),
     ("reassign owned by a, b to c", "REASSIGN OWNED BY a, b TO c"),
     ("drop owned by a cascade", "DROP OWNED BY a CASCADE"),
     ("drop collation if exists a.x, y cascade", "DROP COLLATION IF EXISTS a.x, y CASCADE"),
