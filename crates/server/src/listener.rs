@@ -33,7 +33,7 @@ pub(crate) enum Arrival {
 pub(crate) enum Peer {
     /// An address.
     At(IpAddr),
-    /// This machine, through the Unix socket.
+    /// The Unix socket, which only this machine has.
     Local,
 }
 

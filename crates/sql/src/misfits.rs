@@ -717,7 +717,7 @@ mod tests {
             (
                 "function date_part(text, bigint) does not exist",
                 "SELECT EXTRACT(year FROM 1)",
-                "function pg_catalog.extract(unknown, bigint) does not exist",
+                "function pg_catalog.extract(unknown, integer) does not exist",
                 Some(8),
             ),
             (

@@ -77,7 +77,10 @@ fn a_client_of_the_unix_socket_that_vanishes_leaves_nothing_behind() {
     let port = server.address().port();
     block_on(async {
         let other = folder.connect(port, "").await.expect("a login");
-        other.batch_execute("CREATE TABLE t (id INTEGER PRIMARY KEY); INSERT INTO t VALUES (1)").await.unwrap();
+        other
+            .batch_execute("CREATE TABLE t (id INTEGER PRIMARY KEY); INSERT INTO t VALUES (1)")
+            .await
+            .unwrap();
         let config = format!("host={} port={port} user={}", folder.0.display(), superuser());
         let (client, connection) = tokio_postgres::connect(&config, NoTls).await.expect("a login");
         let connection = tokio::spawn(connection);

@@ -9,7 +9,7 @@ use super::materialized::option_value;
 use super::reader::Reader;
 use super::session::quote;
 use crate::error::Result;
-use crate::identifier::fold;
+use crate::identifier::{fold, quote_ident};
 
 /// A change of a view's options or of the defaults of its columns.
 #[derive(Clone, Debug, PartialEq)]
@@ -81,11 +81,14 @@ impl fmt::Display for ViewChange {
             ViewChange::Set(options) => {
                 let shown: Vec<String> = options
                     .iter()
-                    .map(|(name, value)| format!("{name} = {}", quote(value)))
+                    .map(|(name, value)| format!("{} = {}", quote_ident(name), quote(value)))
                     .collect();
                 write!(f, "SET ({})", shown.join(", "))
             }
-            ViewChange::Reset(names) => write!(f, "RESET ({})", names.join(", ")),
+            ViewChange::Reset(names) => {
+                let names: Vec<String> = names.iter().map(|name| quote_ident(name)).collect();
+                write!(f, "RESET ({})", names.join(", "))
+            }
             ViewChange::Default(column, Some(value)) => {
                 write!(f, "ALTER COLUMN {column} SET DEFAULT {value}")
             }

@@ -158,7 +158,7 @@ const READ: &[(&str, &str)] = &[
     ("alter view if exists a.v rename b to c", "ALTER VIEW IF EXISTS a.v RENAME COLUMN b TO c"),
     (
         "alter view v set (check_option = LOCAL, \"A\" = 'x', security_barrier)",
-        "ALTER VIEW v SET (check_option = 'local', A = 'x', security_barrier = 'true')",
+        "ALTER VIEW v SET (check_option = 'local', \"A\" = 'x', security_barrier = 'true')",
     ),
     ("alter view if exists v reset (a, b)", "ALTER VIEW IF EXISTS v RESET (a, b)"),
     ("alter view v alter a set default 1 + 2", "ALTER VIEW v ALTER COLUMN a SET DEFAULT 1 + 2"),
