@@ -29,7 +29,8 @@
 //! ```
 //!
 //! Where to start: `lock` (the lock word), `transaction`, `cut` (the snapshot protocol), `cell`
-//! (the only `unsafe`: a root behind its lock). The models are in `tests/models.rs`.
+//! (the only `unsafe`: a root behind its lock). The models are in `tests/models.rs`; those of who writes the log, in
+//! `log/models.rs`.
 //!
 //! This crate knows nothing of SQL, of catalogs and of plans.
 
