@@ -232,7 +232,11 @@ pub(super) fn refuse_if_broken(
             let found = result_columns(&plan);
             let same = found.len() >= view.columns.len()
                 && found.iter().zip(&view.columns).all(|(found, (_, ty))| found.ty == Some(*ty));
-            match same && same_names(view, &found) {
+            // CREATE VIEW may have given names of its own, so the query's names are compared with those that it had.
+            let before = cx.binder().query(&parse_query(&view.query)?)?;
+            let before = result_columns(&before);
+            let mut names = before.iter().zip(found.iter()).take(view.columns.len());
+            match same && names.all(|(before, found)| before.name == found.name) {
                 true => Ok(()),
                 false => Err(SqlError::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, "changed")),
             }
@@ -265,12 +269,4 @@ fn refuse_if_feeding(catalog: &Catalog, schema: &str, name: &str, what: &str) ->
         }
         _ => Ok(()),
     }
-}
-
-/// Whether the query still yields what the view's columns were named after. Columns that CREATE
-/// VIEW renamed cannot be compared and are taken to be right.
-fn same_names(view: &View, found: &[halcyon_sql::rows::ResultColumn]) -> bool {
-    let renamed = view.columns.iter().zip(found).any(|((name, _), found)| *name != found.name);
-    let any_same = view.columns.iter().zip(found).any(|((name, _), found)| *name == found.name);
-    !renamed || !any_same
 }

@@ -1768,6 +1768,11 @@ fn binary_operator(binary: BinaryExpr, schema: &DFSchema, types: &mut Parameters
     }
     let (lt, rt) = (left.get_type(schema)?, right.get_type(schema)?);
     match op {
+        BitwiseAnd | BitwiseOr | BitwiseXor | BitwiseShiftLeft | BitwiseShiftRight
+            if [&lt, &rt].iter().any(|ty| ty.is_floating() || ty.is_decimal()) =>
+        {
+            Err(external(no_operator(&lt, &op.to_string(), &rt)))
+        }
         Plus | Minus if is_span_beside_number(&lt, &rt) || is_span_beside_number(&rt, &lt) => {
             Err(external(no_operator(&lt, &op.to_string(), &rt)))
         }
