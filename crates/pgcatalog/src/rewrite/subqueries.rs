@@ -46,6 +46,22 @@ pub(super) fn rewrite(expr: &mut Expr) {
     }
 }
 
+/// Whether a SELECT list names parameters, which a statement has though nobody reads the list.
+fn has_parameters(list: &[SelectItem]) -> bool {
+    struct Search;
+    impl Visitor for Search {
+        type Break = ();
+
+        fn pre_visit_value(&mut self, value: &ValueWithSpan) -> ControlFlow<()> {
+            match value.value {
+                Value::Placeholder(_) => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            }
+        }
+    }
+    list.iter().any(|item| item.visit(&mut Search).is_break())
+}
+
 /// EXISTS in the output of a SELECT, as a count that is not 0.
 pub(super) fn exists_as_count(select: &mut Select) {
     struct Count;
@@ -56,6 +72,7 @@ pub(super) fn exists_as_count(select: &mut Select) {
             if let Expr::Exists { subquery, negated } = expr
                 && plain_select(subquery).is_some()
                 && let SetExpr::Select(select) = subquery.body.as_mut()
+                && !has_parameters(&select.projection)
             {
                 select.projection = vec![SelectItem::UnnamedExpr(call("count", vec![number(1)]))];
                 *expr = Expr::BinaryOp {
