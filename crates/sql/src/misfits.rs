@@ -7,7 +7,7 @@
 
 use arrow::datatypes::DataType;
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Whitespace};
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use crate::error::{SqlError, SqlState};
 use crate::syntax::position_of;
@@ -41,7 +41,6 @@ const WRITTEN: &[(&str, &str, &str)] = &[
     ("rtrim", "trim", "pg_catalog.rtrim"),
     ("character_length", "char_length", "char_length"),
     ("character_length", "length", "length"),
-    ("chr", "char", "char"),
 ];
 
 /// Words between the arguments of functions of the standard.
@@ -306,10 +305,8 @@ fn find(message: &str, text: &str) -> Option<Found> {
     if let Some((word, types)) = message.split_once(" types ")
         && types.ends_with(" cannot be matched")
     {
-        let (word, is_small) = (word.to_lowercase(), has_small(&tokens(text)?, word));
-        let known = ["array", "coalesce", "greatest", "least", "values", "case", "union"]
-            .contains(&word.as_str());
-        let message = (known && is_small).then(|| message.replacen("bigint", "integer", 1));
+        let is_small = has_small(&tokens(text)?, word);
+        let message = is_small.then(|| message.replacen("bigint", "integer", 1));
         return Some(Found { message, ..Found::default() });
     }
     if let Some(rest) = message.strip_prefix("argument of ")
@@ -407,12 +404,7 @@ fn is_word(token: &TokenWithSpan, word: &str) -> bool {
 
 fn tokens(text: &str) -> Option<Vec<TokenWithSpan>> {
     let mut tokens = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize_with_location().ok()?;
-    tokens.retain(|token| {
-        !matches!(
-            token.token,
-            Token::Whitespace(Whitespace::Space | Whitespace::Newline | Whitespace::Tab)
-        ) && !matches!(token.token, Token::Whitespace(_))
-    });
+    tokens.retain(|token| !matches!(token.token, Token::Whitespace(_)));
     Some(tokens)
 }
 
