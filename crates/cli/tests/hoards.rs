@@ -80,9 +80,9 @@ fn notifications_that_nobody_reads_are_refused() {
             times(number, 100, |at| format!("NOTIFY c, '{at}{payload}';"))
         });
         refused.await;
+        // A refusal for memory gives that of its own batch back: there may be room for a few more.
         let called = "SELECT pg_notify('c', repeat('y', 7000) || g) FROM generate_series(1, 100) g";
-        let error = sender.batch_execute(called).await.expect_err("the queue is full");
-        assert!(is_refusal(&error), "{error:?}");
+        until_refused(&sender, |_| called.to_owned()).await;
         listener.batch_execute("COMMIT; SELECT 1").await.expect("it reads now");
         drop(listener);
         until_there_is_room(&sender, "NOTIFY c, 'z'").await;
