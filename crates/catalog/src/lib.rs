@@ -190,6 +190,15 @@ impl Relation {
         }
     }
 
+    /// The object id of a table or a view; `None` for others.
+    pub fn oid(&self) -> Option<u32> {
+        match self {
+            Relation::Table(table) => Some(table.id.0),
+            Relation::View(view) => Some(view.oid),
+            _ => None,
+        }
+    }
+
     /// Owner and grants. `None` for an index, as its table's hold, and for a type, which all may use.
     fn rights(&self) -> Option<(&str, &str, &[Grant])> {
         match self {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, ListArray, StringViewBuilder};
-use arrow::datatypes::{DataType, Field};
+use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
@@ -106,19 +106,36 @@ pub fn without_names(ty: &DataType) -> DataType {
     }
 }
 
-/// An array with its items converted as CAST does; `zone` is the session's.
-pub fn items_cast(list: Expr, from: SqlType, to: SqlType, zone: &str) -> Expr {
-    list_cast(list, Some(from), to, zone)
+/// How many arrays stand within each other, and what stands in the innermost; 0 and the type itself for one that is
+/// no array.
+pub fn levels_of(ty: &DataType) -> (usize, FieldRef) {
+    let (mut levels, mut item) = (0, Arc::new(Field::new_list_field(ty.clone(), true)));
+    while let DataType::List(inner) = item.data_type() {
+        (levels, item) = (levels + 1, Arc::clone(inner));
+    }
+    (levels, item)
+}
+
+/// The type of so many arrays within each other, the innermost of items of a type.
+pub fn of_levels(levels: usize, item: SqlType) -> DataType {
+    let within = |ty, _| DataType::List(Arc::new(Field::new_list_field(ty, true)));
+    (0..levels).fold(item.arrow(), within)
+}
+
+/// An array with its items converted as CAST does, which stand within so many `levels` of arrays; `zone` is the
+/// session's.
+pub fn items_cast(list: Expr, from: SqlType, to: SqlType, levels: usize, zone: &str) -> Expr {
+    list_cast(list, Some(from), to, levels, zone)
 }
 
 /// An array from its text, with items of a type; `zone` is the session's.
 pub fn items_read(text: Expr, to: SqlType, zone: &str) -> Expr {
-    list_cast(text, None, to, zone)
+    list_cast(text, None, to, 1, zone)
 }
 
-fn list_cast(value: Expr, from: Option<SqlType>, to: SqlType, zone: &str) -> Expr {
+fn list_cast(value: Expr, from: Option<SqlType>, to: SqlType, levels: usize, zone: &str) -> Expr {
     let signature = Signature::any(1, Volatility::Immutable);
-    let function = ListCast { from, to, zone: zone.to_owned(), signature };
+    let function = ListCast { from, to, levels, zone: zone.to_owned(), signature };
     ScalarUDF::new_from_impl(function).call(vec![value])
 }
 
@@ -128,18 +145,32 @@ struct ListCast {
     /// The type of the items, or `None` if arrays are read from texts.
     from: Option<SqlType>,
     to: SqlType,
+    /// How many arrays stand within each other.
+    levels: usize,
     zone: String,
     signature: Signature,
 }
 
 impl ListCast {
-    fn item(&self) -> Arc<Field> {
-        Arc::new(Field::new_list_field(self.to.arrow(), true))
+    /// The field of the items of the arrays that have so many levels.
+    fn item(&self, levels: usize) -> FieldRef {
+        Arc::new(Field::new_list_field(of_levels(levels - 1, self.to), true))
     }
 
-    /// The arrays of `lists` with their items converted.
-    fn converted(&self, lists: &ListArray, from: SqlType, zone: &TimeZone) -> Result<ArrayRef> {
+    /// The arrays of `lists`, of so many levels, with their items converted.
+    fn converted(
+        &self,
+        lists: &ListArray,
+        levels: usize,
+        from: SqlType,
+        zone: &TimeZone,
+    ) -> Result<ArrayRef> {
         let items = lists.values();
+        let (offsets, nulls) = (lists.offsets().clone(), lists.nulls().cloned());
+        if let (2.., Some(inner)) = (levels, items.as_list_opt::<i32>()) {
+            let inner = self.converted(inner, levels - 1, from, zone)?;
+            return Ok(Arc::new(ListArray::try_new(self.item(levels), offsets, inner, nulls)?));
+        }
         let mut writer = ArrayWriter::new(self.to, items.len());
         for row in 0..items.len() {
             let arena = Arena::new();
@@ -149,8 +180,7 @@ impl ListCast {
             };
             cell.and_then(|cell| writer.push(cell)).map_err(external)?;
         }
-        let (offsets, nulls) = (lists.offsets().clone(), lists.nulls().cloned());
-        Ok(Arc::new(ListArray::try_new(self.item(), offsets, writer.finish(), nulls)?))
+        Ok(Arc::new(ListArray::try_new(self.item(1), offsets, writer.finish(), nulls)?))
     }
 
     /// The arrays that texts stand for.
@@ -181,14 +211,14 @@ impl ScalarUDFImpl for ListCast {
     }
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(DataType::List(self.item()))
+        Ok(of_levels(self.levels, self.to))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let zone = TimeZone::parse(&self.zone).map_err(external)?;
         let array = args.args[0].to_array(1)?;
         let lists = match (self.from, array.as_list_opt::<i32>()) {
-            (Some(from), Some(lists)) => self.converted(lists, from, &zone)?,
+            (Some(from), Some(lists)) => self.converted(lists, self.levels, from, &zone)?,
             _ => self.read(&array, &zone)?,
         };
         match args.args[0] {

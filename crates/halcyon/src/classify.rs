@@ -4,9 +4,10 @@
 
 use std::sync::Arc;
 
+use halcyon_base::clock::{self, Moment};
 use halcyon_prepare::plan::{Plan, Prepared};
 use halcyon_sql::error::{Result, SqlError, SqlState};
-use halcyon_workload::{ClassId, Context, Resolution, Snapshot};
+use halcyon_workload::{ClassId, Context, Object, Resolution, Snapshot};
 
 use crate::activity::{ClassShown, Watch};
 use crate::session::Session;
@@ -19,7 +20,7 @@ impl Session {
     ///
     /// Errors: 53300 if it has as many as its CONNECTION LIMIT says.
     pub fn require_connection(&mut self) -> Result<()> {
-        self.classify();
+        self.classify(&[]);
         self.connection = Some(self.shared.workload.connect(self.class.class)?);
         Ok(())
     }
@@ -29,8 +30,9 @@ impl Session {
     pub(crate) fn choose_class(&mut self, prepared: &Prepared) {
         // Roles may have changed with the catalog, and rights to classes.
         let is_old = self.class.is_measured && self.class.catalog != self.shared.version();
-        if is_old || self.class.epoch != self.shared.workload.epoch() {
-            self.classify();
+        if is_old || self.class.epoch != self.shared.workload.epoch() || self.names_others(prepared)
+        {
+            self.classify(&prepared.objects);
         }
         if prepared.workload_class.is_some() {
             self.restrict_class(prepared);
@@ -51,28 +53,77 @@ impl Session {
             };
         let (workload, account) = (&self.shared.workload, self.account.id());
         let class = self.class.class;
-        is_measured.then(|| InClass::begin(workload, class, watch.began, account))
+        let arrived = self.arrival.take().unwrap_or(watch.began).min(watch.began);
+        let answers = || self.answers.clone();
+        is_measured.then(|| InClass::begin(workload, class, arrived, account, answers()))
     }
 
+    /// Has the latency of statements counted until [`Session::answered`] is called behind their answers.
+    pub fn tells_answers(&mut self) {
+        self.answers = Some(Arc::default());
+    }
+
+    /// Notes when the message arrived that the next statement comes from.
+    #[inline]
+    pub fn arrived(&mut self, moment: Moment) {
+        self.arrival.set(Some(moment));
+    }
+
+    /// Notes that all answers so far have been handed to the network.
+    #[inline]
+    pub fn answered(&self) {
+        let Some(answers) = self.answers.as_ref().filter(|answers| answers.is_any_unsent()) else {
+            return;
+        };
+        let (workload, now) = (&self.shared.workload, clock::now());
+        for (class, arrived) in answers.take() {
+            workload.latencies.note(class, workload.now_ns(), now.since(arrived));
+        }
+    }
+
+    /// Whether the statement names other tables and views that mappings ask for than the one before.
+    fn names_others(&self, prepared: &Prepared) -> bool {
+        let SessionClass { mapped, objects, .. } = &self.class;
+        !mapped.is_empty() && named_of(mapped, &prepared.objects).ne(objects.iter().copied())
+    }
+
+    /// Finds the class of a statement that names tables and views by their object ids.
     #[cold]
-    fn classify(&mut self) {
+    fn classify(&mut self, named: &[u32]) {
         // A snapshot that comes meanwhile is of a later epoch, and is looked at before the next statement.
         let epoch = self.shared.workload.epoch();
         let snapshot = self.shared.workload.snapshot();
         let catalog = self.shared.version();
-        let resolution = self.resolution(&snapshot);
+        let mapped = self.mapped_objects(&snapshot);
+        let objects: Vec<u32> = named_of(&mapped, named).collect();
+        let resolution = self.resolution(&snapshot, &mapped, &objects);
         let class = resolution.class;
         let limits = Arc::new(snapshot.class(class).limits.clone());
         let found = SessionClass::of(&snapshot, class, limits, resolution);
-        self.class = SessionClass { epoch, catalog, ..found };
+        self.class = SessionClass { epoch, catalog, mapped, objects, ..found };
         if self.class.is_measured {
             self.shared.workload.steward.start(|| workload_watch::Watch::over(&self.shared));
         }
         self.take_place();
     }
 
-    /// What the mappings say of the session.
-    fn resolution(&self, snapshot: &Snapshot) -> Resolution {
+    /// The tables and views that mappings ask for and the catalog has.
+    fn mapped_objects(&self, snapshot: &Snapshot) -> Arc<[(u32, Object)]> {
+        let catalog = self.shared.catalog();
+        let found = snapshot.objects().filter_map(|object| {
+            let relations = &catalog.schemas.get(&*object.schema)?.relations;
+            Some((relations.get(&*object.name)?.oid()?, object))
+        });
+        found.collect()
+    }
+
+    /// What the mappings say of a statement of the session that names some of the objects they ask for.
+    fn resolution(
+        &self,
+        snapshot: &Snapshot,
+        mapped: &[(u32, Object)],
+        named: &[u32],
+    ) -> Resolution {
         if snapshot.is_plain() {
             return snapshot.resolve(&Context::default());
         }
@@ -82,6 +133,8 @@ impl Session {
         let groups: Vec<String> =
             roles.filter(|role| catalog.is_member(user, role)).cloned().collect();
         let application = Some(self.in_force.application.as_str()).filter(|name| !name.is_empty());
+        let named = mapped.iter().filter(|(oid, _)| named.contains(oid));
+        let objects: Vec<Object> = named.map(|(_, object)| object.clone()).collect();
         let context = Context {
             user: Some(user),
             groups: &groups,
@@ -93,8 +146,7 @@ impl Session {
             client: variable("client"),
             tenant: variable("tenant"),
             xs_user: variable("xs_applicationuser"),
-            schema: None,
-            object: None,
+            objects: &objects,
             database: Some(&self.vars.database),
         };
         let may_use =
@@ -134,4 +186,9 @@ impl Session {
         let (limits, resolution) = (Arc::clone(limits), Arc::clone(resolution));
         self.entry.set_class(ClassShown { class: *class, limits, resolution });
     }
+}
+
+/// The named tables and views that mappings ask for.
+fn named_of(mapped: &[(u32, Object)], named: &[u32]) -> impl Iterator<Item = u32> {
+    named.iter().copied().filter(|oid| mapped.iter().any(|(asked, _)| asked == oid))
 }

@@ -10,6 +10,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use halcyon_base::{clock, duty};
 use halcyon_pgcatalog::CursorRow;
@@ -44,6 +45,23 @@ impl Cursors {
         let closed = self.by_name.remove(name).is_some();
         self.show();
         closed
+    }
+
+    /// Closes the cursors whose time without use is over, and returns their names.
+    pub fn close_idle(&mut self) -> Vec<String> {
+        let is_over = |cursor: &Cursor| cursor.idle.is_some_and(|idle| idle.left().is_zero());
+        let of = self.by_name.iter().filter(|(_, cursor)| is_over(cursor));
+        let closed: Vec<String> = of.map(|(name, _)| name.clone()).collect();
+        if !closed.is_empty() {
+            self.by_name.retain(|name, _| !closed.contains(name));
+            self.show();
+        }
+        closed
+    }
+
+    /// How long no cursor closes for want of use; `None`: for ever.
+    pub fn idle_left(&self) -> Option<Duration> {
+        self.by_name.values().filter_map(|cursor| Some(cursor.idle?.left())).min()
     }
 
     /// Closes all cursors.
@@ -106,10 +124,41 @@ pub(crate) struct Cursor {
     /// The statement that declared the cursor.
     statement: String,
     declared_us: i64,
+    idle: Option<IdleLimit>,
+}
+
+/// How long a result may lie unread: IDLE CURSOR LIFETIME of the class of its statement.
+#[derive(Clone, Copy, Debug)]
+pub struct IdleLimit {
+    lifetime: Duration,
+    used: Instant,
+}
+
+impl IdleLimit {
+    /// A limit of a result that has been read just now.
+    pub fn new(lifetime: Duration) -> Self {
+        IdleLimit { lifetime, used: Instant::now() }
+    }
+
+    /// Notes that the result has been read just now.
+    pub fn touch(&mut self) {
+        self.used = Instant::now();
+    }
+
+    /// How long the result may still lie unread; zero if its time is over.
+    pub fn left(&self) -> Duration {
+        self.lifetime.saturating_sub(self.used.elapsed())
+    }
 }
 
 impl Cursor {
-    pub fn new(mut rows: Rows, declare: &DeclareCursor, of_block: bool) -> Self {
+    /// Makes a cursor that closes when it has not been used for as long as `idle` says.
+    pub fn new(
+        mut rows: Rows,
+        declare: &DeclareCursor,
+        of_block: bool,
+        idle: Option<IdleLimit>,
+    ) -> Self {
         rows.set_aside();
         let columns = rows.columns().clone();
         Cursor {
@@ -125,6 +174,7 @@ impl Cursor {
             of_block,
             statement: declare.to_string(),
             declared_us: clock::wall_us(),
+            idle,
         }
     }
 
@@ -139,6 +189,7 @@ impl Cursor {
     /// Errors: 55000 backward without SCROLL; the errors of the query, as its rows are read.
     pub fn go(&mut self, step: Step, out: Option<&mut RowSet>) -> Result<u64> {
         let gone = self.step(step, out);
+        self.idle.iter_mut().for_each(IdleLimit::touch);
         // Nobody reads until the next FETCH.
         if let Some(rows) = &mut self.source {
             rows.set_aside();

@@ -1,6 +1,7 @@
 //! DECLARE, FETCH, MOVE and CLOSE as a session runs them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::rows::{ResultColumn, RowSet};
@@ -8,7 +9,7 @@ use halcyon_sql::syntax::{DeclareCursor, Step};
 use halcyon_sql::types::SqlType;
 use halcyon_store::Value;
 
-use crate::cursor::Cursor;
+use crate::cursor::{Cursor, IdleLimit};
 use crate::outcome::{Outcome, Tag};
 use crate::rows::Rows;
 use crate::session::Session;
@@ -41,7 +42,7 @@ impl Session {
         let statement = self.prepare_typed(&declare.query, &types)?;
         let rows = self.query(&statement, params)?;
         let of_block = self.block.is_some();
-        let mut cursor = Cursor::new(rows, declare, of_block);
+        let mut cursor = Cursor::new(rows, declare, of_block, self.idle_limit());
         if !of_block {
             cursor.keep_rest()?;
         }
@@ -72,6 +73,40 @@ impl Session {
     pub fn fetch_cursor(&mut self, name: &str, rows_max: Option<u64>) -> Result<Outcome> {
         let count = rows_max.and_then(|rows| i64::try_from(rows).ok());
         self.fetch(name, count.map_or(Step::ToEnd, Step::By), false)
+    }
+
+    /// Whether any cursor is open.
+    #[inline]
+    pub fn has_cursors(&self) -> bool {
+        !self.cursors.by_name.is_empty()
+    }
+
+    /// How long a result of the class of the statement that was run last may lie unread; `None`: for ever.
+    pub fn idle_limit(&self) -> Option<IdleLimit> {
+        self.class.limits.idle_cursor_lifetime.map(IdleLimit::new)
+    }
+
+    /// Closes cursors that have lain unread for longer than the class of their query allows, with a warning (01000)
+    /// each; returns how long no other one is due. Statements do so before they begin; a server, while its client is
+    /// silent.
+    pub fn close_idle_cursors(&mut self) -> Option<Duration> {
+        if !self.has_cursors() {
+            return None;
+        }
+        for name in self.cursors.close_idle() {
+            self.warn_of_idle_cursor(&name);
+        }
+        self.cursors.idle_left()
+    }
+
+    /// Warns the client that a cursor or portal has been closed because nobody read it.
+    pub fn warn_of_idle_cursor(&mut self, name: &str) {
+        let message =
+            format!("cursor \"{name}\" was closed because nobody had read it for too long");
+        self.notice(
+            SqlError::new(SqlState::WARNING, message)
+                .hint("The workload class of its query has an IDLE CURSOR LIFETIME."),
+        );
     }
 
     /// The columns of a cursor; `None` if no cursor has this name.

@@ -25,6 +25,7 @@ mod acquire;
 mod activity;
 mod admission;
 mod advisory;
+mod answers;
 mod block;
 mod checkpoint;
 mod classify;
@@ -78,6 +79,7 @@ mod workload;
 mod workload_live;
 mod workload_watch;
 
+pub use cursor::IdleLimit;
 pub use database::{Database, Repair, SessionOptions};
 pub use durable::{Opened, Opening};
 pub use following::Changes;

@@ -241,6 +241,7 @@ impl Session {
     #[inline]
     pub(crate) fn begin_run(&mut self, statement: &Statement) -> (Run, Entered) {
         self.carry_out_wishes();
+        self.close_idle_cursors();
         let wishes = self.entry.signals.wish_count();
         self.cancel.reset();
         self.choose_class(&statement.prepared());

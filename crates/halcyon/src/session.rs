@@ -11,6 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
+use halcyon_base::clock::Moment;
 use halcyon_base::ids::SessionId;
 use halcyon_base::memory::{Account, Entered, Limits};
 use halcyon_catalog::session_vars::SessionVars;
@@ -29,6 +30,7 @@ use halcyon_txn::{CancelToken, Lsn, WaitLimits};
 
 use crate::acquire::{Acquisition, LockSet, LockWait};
 use crate::activity::{SessionEntry, Tallies};
+use crate::answers::Answers;
 use crate::copying::Copying;
 use crate::cursor::Cursors;
 use crate::deadline::Deadline;
@@ -103,6 +105,10 @@ pub struct Session {
     pub(crate) at_gate: Option<Waiting>,
     /// The running statement's right to run.
     pub(crate) admitted: Option<Admitted>,
+    /// When the message arrived that the next statement comes from, if its owner says so.
+    pub(crate) arrival: Cell<Option<Moment>>,
+    /// Statements whose answers are still to be sent, if its owner says when they are.
+    pub(crate) answers: Option<Arc<Answers>>,
 }
 
 /// The state of a session's transaction.
@@ -200,6 +206,8 @@ impl Session {
             connection: None,
             at_gate: None,
             admitted: None,
+            arrival: Cell::new(None),
+            answers: None,
         };
         session.apply_settings();
         session

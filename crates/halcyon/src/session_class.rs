@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use halcyon_catalog::session_vars::Placement;
 use halcyon_prepare::plan::Plan;
-use halcyon_workload::{Band, ClassId, Context, Key, Limits, Resolution, Snapshot, band};
+use halcyon_workload::{Band, ClassId, Context, Key, Limits, Object, Resolution, Snapshot, band};
 
 /// The class of a session's statements, with what follows from it.
 #[derive(Clone)]
@@ -18,6 +18,10 @@ pub(crate) struct SessionClass {
     pub class: ClassId,
     pub limits: Arc<Limits>,
     pub resolution: Arc<Resolution>,
+    /// Tables and views that mappings ask for, by object id.
+    pub mapped: Arc<[(u32, Object)]>,
+    /// The ones of them that the statement for which it was found names.
+    pub objects: Vec<u32>,
     /// Whether statements pass the gate.
     pub is_gated: bool,
     /// Whether every statement is measured: there are classes of users.
@@ -53,6 +57,8 @@ impl SessionClass {
             catalog: 0,
             class,
             resolution: Arc::new(resolution),
+            mapped: Arc::from([]),
+            objects: Vec::new(),
             is_gated,
             is_measured: !snapshot.is_plain(),
             timeout: limits.statement_timeout,

@@ -34,6 +34,7 @@ use halcyon_workload::gate::{Arrival, Gate, Grant, Reason, Rejection, Request, T
 use halcyon_workload::{CLASSES, ClassId, Definitions, Machine, Snapshot};
 use parking_lot::Mutex;
 
+use crate::answers::Answers;
 use actions::{AllWaited, RuleEvents};
 use latency::Latencies;
 use steward::Steward;
@@ -319,6 +320,8 @@ pub(crate) struct InClass {
     pub began: Moment,
     pub account: AccountId,
     pub admitted: Option<Admitted>,
+    /// Where it is noted that the statement is over, if the end of its answer is seen by others.
+    pub answers: Option<Arc<Answers>>,
 }
 
 impl InClass {
@@ -327,10 +330,11 @@ impl InClass {
         class: ClassId,
         began: Moment,
         account: AccountId,
+        answers: Option<Arc<Answers>>,
     ) -> Self {
         let counts = &workload.counts[usize::from(class.0)];
         counts.running.fetch_add(1, Ordering::Relaxed);
-        InClass { workload: Arc::clone(workload), class, began, account, admitted: None }
+        InClass { workload: Arc::clone(workload), class, began, account, admitted: None, answers }
     }
 
     /// Moves the statement to another class.
@@ -354,8 +358,13 @@ impl InClass {
 
 impl Drop for InClass {
     fn drop(&mut self) {
-        let took = clock::now().since(self.began);
-        self.workload.latencies.note(self.class, self.workload.now_ns(), took);
+        match &self.answers {
+            Some(answers) => answers.note(self.class, self.began),
+            None => {
+                let took = clock::now().since(self.began);
+                self.workload.latencies.note(self.class, self.workload.now_ns(), took);
+            }
+        }
         self.counts().running.fetch_sub(1, Ordering::Relaxed);
         self.counts().statements.fetch_add(1, Ordering::Relaxed);
         self.account.leave_class();

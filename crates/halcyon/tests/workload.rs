@@ -453,3 +453,117 @@ fn a_prepared_query_sees_classes_and_mappings_that_were_made_behind_it() {
     run(&mut session, "ROLLBACK");
     assert_eq!(counts(&mut session), (6, 1));
 }
+
+#[test]
+fn mappings_ask_for_the_tables_and_views_that_a_statement_names() {
+    let (db, mut admin) = database();
+    run(
+        &mut admin,
+        "CREATE SCHEMA shop; CREATE TABLE shop.orders (id INTEGER PRIMARY KEY, total INTEGER);
+         CREATE VIEW shop.report AS SELECT count(*) AS orders FROM shop.orders;
+         CREATE MATERIALIZED VIEW shop.live AS SELECT sum(total) AS total FROM shop.orders;
+         CREATE TABLE orders (id INTEGER PRIMARY KEY)",
+    );
+    run(
+        &mut admin,
+        "CREATE WORKLOAD CLASS reports SET 'PRIORITY' = '2';
+         CREATE WORKLOAD CLASS bulk SET 'PRIORITY' = '1';
+         CREATE WORKLOAD MAPPING r WORKLOAD CLASS reports SET 'SCHEMA NAME' = 'shop', 'OBJECT NAME' = 'report';
+         CREATE WORKLOAD MAPPING o WORKLOAD CLASS bulk SET 'SCHEMA NAME' = 'shop', 'OBJECT NAME' = 'orders'",
+    );
+    let (mut session, mut watcher) = (db.session(), db.session());
+    let mut class_of = |text: &str| {
+        session.batch(text).unwrap_or_else(|error| panic!("{text}: {error:?}"));
+        let id = session.id();
+        let class = "SELECT workload_class_name FROM halcyon.m_workload_effective
+                     WHERE property = 'PRIORITY' AND connection_id = ";
+        one(&mut watcher, &format!("{class}{id}"))
+    };
+    for (text, class) in [
+        ("SELECT * FROM shop.report", "reports"),
+        ("SELECT 1", "_DEFAULT"),
+        ("SELECT * FROM orders", "_DEFAULT"),
+        ("SELECT * FROM shop.live", "_DEFAULT"),
+        ("SELECT * FROM shop.orders WHERE id = 3", "bulk"),
+        ("SELECT * FROM n WHERE i = 3", "_DEFAULT"),
+        ("INSERT INTO shop.orders VALUES (1, 2)", "bulk"),
+        ("UPDATE shop.orders SET total = 3 WHERE id = 1", "bulk"),
+        (
+            "WITH w AS (SELECT * FROM shop.orders) SELECT count(*) FROM w, n WHERE w.id = n.i",
+            "bulk",
+        ),
+        ("WITH orders AS (SELECT 1 AS id) SELECT * FROM orders", "_DEFAULT"),
+        ("EXPLAIN SELECT * FROM shop.report", "reports"),
+        ("SELECT 1 WHERE EXISTS (SELECT 1 FROM shop.report)", "reports"),
+        ("SET search_path = shop, public", "_DEFAULT"),
+        ("SELECT * FROM report", "reports"),
+        ("SELECT * FROM orders", "bulk"),
+        ("WITH orders AS (SELECT 1 AS id) SELECT * FROM orders", "_DEFAULT"),
+        ("MERGE INTO orders USING n ON id = i WHEN MATCHED THEN DELETE", "bulk"),
+        ("DELETE FROM orders", "bulk"),
+    ] {
+        assert_eq!(class_of(text), class, "{text}");
+    }
+    // A prepared statement keeps the objects that it names, whatever runs between.
+    class_of("PREPARE p AS SELECT count(*) FROM orders");
+    assert_eq!(class_of("SELECT 1"), "_DEFAULT");
+    assert_eq!(class_of("EXECUTE p"), "bulk");
+    // Objects come and go, and take new names; mappings ask by name.
+    run(
+        &mut admin,
+        "DROP VIEW shop.report; DROP MATERIALIZED VIEW shop.live; ALTER TABLE shop.orders RENAME TO others",
+    );
+    assert_eq!(class_of("SELECT count(*) FROM others"), "_DEFAULT");
+    run(&mut admin, "CREATE TABLE shop.orders (id INTEGER PRIMARY KEY)");
+    assert_eq!(class_of("SELECT count(*) FROM shop.orders"), "bulk");
+    run(&mut admin, "ALTER WORKLOAD MAPPING o DISABLE");
+    assert_eq!(class_of("SELECT count(*) FROM shop.orders"), "_DEFAULT");
+}
+
+#[test]
+fn a_statement_is_in_no_higher_class_by_the_tables_that_it_names() {
+    let (db, mut admin) = database();
+    run(
+        &mut admin,
+        "CREATE WORKLOAD CLASS hot SET 'PRIORITY' = '8';
+         CREATE WORKLOAD MAPPING h WORKLOAD CLASS hot SET 'SCHEMA NAME' = 'public', 'OBJECT NAME' = 'n';
+         CREATE ROLE ann; GRANT SELECT ON n, big TO ann",
+    );
+    let mut session = db.session();
+    run(&mut session, "SET ROLE ann");
+    let class = "SELECT workload_class_name FROM halcyon.m_workload_effective
+                 WHERE property = 'PRIORITY' AND connection_id = ";
+    let own = format!("{class}{}", session.id());
+    run(&mut session, "SELECT count(*) FROM big, n WHERE n.i = 1");
+    assert_eq!(one(&mut admin, &own), "_DEFAULT");
+    run(&mut admin, "GRANT USAGE ON WORKLOAD CLASS hot TO ann");
+    run(&mut session, "SELECT count(*) FROM big, n WHERE n.i = 1");
+    assert_eq!(one(&mut admin, &own), "hot");
+}
+
+#[test]
+fn cursors_that_nobody_reads_are_closed_as_their_class_says() {
+    let (db, mut admin) = database();
+    run(
+        &mut admin,
+        "CREATE WORKLOAD CLASS brief SET 'IDLE CURSOR LIFETIME' = '50ms';
+         CREATE WORKLOAD MAPPING m WORKLOAD CLASS brief SET 'APPLICATION NAME' = 'report'",
+    );
+    for (application, is_closed) in [("report", true), ("other", false)] {
+        let mut session = of(&db, application);
+        run(&mut session, "BEGIN; DECLARE c CURSOR FOR SELECT i FROM n ORDER BY i");
+        run(&mut session, "DECLARE h CURSOR WITH HOLD FOR SELECT i FROM n ORDER BY i");
+        assert_eq!(one(&mut session, "FETCH 1 FROM c"), "1");
+        std::thread::sleep(Duration::from_millis(100));
+        let left = one(&mut session, "SELECT count(*) FROM pg_cursors");
+        assert_eq!(left, if is_closed { "0" } else { "2" });
+        let told: Vec<String> =
+            session.take_notices().iter().map(|notice| notice.message().to_owned()).collect();
+        assert_eq!(told.len(), if is_closed { 2 } else { 0 }, "{told:?}");
+        if is_closed {
+            let error = refused(&mut session, "FETCH 1 FROM c");
+            assert_eq!(error.state(), SqlState::INVALID_CURSOR_NAME, "{error:?}");
+        }
+        run(&mut session, "ROLLBACK");
+    }
+}

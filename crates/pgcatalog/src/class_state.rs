@@ -111,8 +111,8 @@ system_views! {
         thread_limit: Option<u32>,
     }
 
-    /// One row per workload class with statements in the last minute: how long they took, from their beginning to
-    /// their last row.
+    /// One row per workload class with statements in the last minute: how long they took, from the arrival of
+    /// their bytes to the last byte of their answers, and without a client from their beginning to their last row.
     m_workload_class_latency: Latency from latency {
         /// The class.
         workload_class_name: String,

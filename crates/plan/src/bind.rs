@@ -323,15 +323,20 @@ impl Binder<'_> {
         self.find_relation(name)?.ok_or_else(|| self.no_relation(name))
     }
 
-    /// The table that a name with or without a schema stands for; `None`: something else, or nothing.
-    pub fn table_named(&self, name: &ast::ObjectName) -> Option<&Arc<Table>> {
+    /// What a name with or without a schema stands for; `None`: nothing, or something of another database.
+    pub fn relation_named(&self, name: &ast::ObjectName) -> Option<&Relation> {
         let part = |part: &ast::ObjectNamePart| part.as_ident().map(fold);
         let (found, _) = match name.0.as_slice() {
-            [table] => self.look_up(None, &part(table)?)?,
-            [schema, table] => self.look_up(Some(&part(schema)?), &part(table)?)?,
+            [own] => self.look_up(None, &part(own)?)?,
+            [schema, own] => self.look_up(Some(&part(schema)?), &part(own)?)?,
             _ => return None,
         };
-        match found {
+        Some(found)
+    }
+
+    /// The table that a name with or without a schema stands for; `None`: something else, or nothing.
+    pub fn table_named(&self, name: &ast::ObjectName) -> Option<&Arc<Table>> {
+        match self.relation_named(name)? {
             Relation::Table(table) => Some(table),
             _ => None,
         }

@@ -257,9 +257,19 @@ struct Unbound {
     signature: Signature,
 }
 
-/// Any number of arguments of any types.
-fn any_arguments(volatility: Volatility) -> Signature {
-    Signature::one_of(vec![TypeSignature::Nullary, TypeSignature::VariadicAny], volatility)
+/// As many arguments, of any types, as a function takes. A moment may have a number of digits.
+fn arguments_of(name: &str, volatility: Volatility) -> Signature {
+    let counts: &[usize] = match name {
+        "current_timestamp" | "localtimestamp" | "current_time" | "localtime" => &[0, 1],
+        "nextval" | "currval" => &[1],
+        "setval" => &[2, 3],
+        _ => &[0],
+    };
+    let one = |count: &usize| match count {
+        0 => TypeSignature::Nullary,
+        count => TypeSignature::Any(*count),
+    };
+    Signature::one_of(counts.iter().map(one).collect(), volatility)
 }
 
 impl Unbound {
@@ -271,7 +281,7 @@ impl Unbound {
             Answer::Sequence(_) => Volatility::Volatile,
         };
         let (ty, purpose) = (function.gives, function.purpose);
-        Unbound { name, ty, purpose, signature: any_arguments(volatility) }
+        Unbound { name, ty, purpose, signature: arguments_of(name, volatility) }
     }
 }
 
@@ -364,7 +374,7 @@ fn sequence_call(call: ScalarFunction, step: Step, env: &Env<'_>) -> Expr {
         user: env.session.user.clone(),
         search_path: env.session.search_path.clone(),
         values: Arc::clone(&env.session.sequence_values),
-        signature: any_arguments(Volatility::Volatile),
+        signature: arguments_of(call.name(), Volatility::Volatile),
     };
     ScalarUDF::new_from_impl(function).call(call.args)
 }

@@ -1212,6 +1212,15 @@ fn truth(expr: Expr, types: &mut Parameters) -> Result<Box<Expr>> {
 ///
 /// Errors: 42846 between types that SQL does not convert; 22P02 for a constant that is no number.
 fn written_cast(expr: Expr, field: FieldRef, schema: &DFSchema) -> Result<Expr> {
+    if let Some(to) = sql_type_of(&field)
+        && quoted(&expr).is_none()
+        && !untyped(&expr)
+    {
+        let ty = expr.get_type(schema)?;
+        if is_nested(&ty) {
+            return nested_cast(expr, &ty, field, to);
+        }
+    }
     let to = sql_type_of(&field).filter(|_| field.metadata().contains_key(TYPE_KEY));
     let cast = |expr| Expr::Cast(Cast { expr: Box::new(expr), field: Arc::clone(&field) });
     let Some(to) = to else { return Ok(cast(expr)) };
@@ -1234,6 +1243,31 @@ fn written_cast(expr: Expr, field: FieldRef, schema: &DFSchema) -> Result<Expr> 
     match coerce::castable(from, to) {
         true => Ok(cast(expr)),
         false => Err(external(no_cast(&from.to_string(), &to.to_string()))),
+    }
+}
+
+/// A cast of an array or a row as it was written: of arrays to arrays alone, of as many dimensions, and to texts.
+/// Errors: 42846, 0A000.
+fn nested_cast(expr: Expr, ty: &DataType, field: FieldRef, to: SqlType) -> Result<Expr> {
+    let cast = |expr, field| Ok(Expr::Cast(Cast { expr: Box::new(expr), field }));
+    let (levels, item) = nested::levels_of(ty);
+    match (to.element(), sql_type_of(&item)) {
+        _ if is_text(&to.arrow()) => cast(expr, field),
+        // SQL's types of arrays say nothing of dimensions.
+        (Some(element), own)
+            if levels > 0
+                && (item.data_type().is_null()
+                    || own.is_some_and(|own| coerce::castable(own, element))) =>
+        {
+            match levels {
+                1 => cast(expr, field),
+                _ => cast(expr, Arc::new(Field::new("", nested::of_levels(levels, element), true))),
+            }
+        }
+        (Some(element), None) if levels > 0 && is_text(&element.arrow()) => {
+            Err(external(SqlError::unsupported("CAST of an array of rows to an array")))
+        }
+        _ => Err(external(no_cast(&shown_type(ty), &to.to_string()))),
     }
 }
 
@@ -1549,6 +1583,11 @@ fn element_arguments(
         DataType::List(item) => Some(item.data_type().clone()),
         _ => None,
     });
+    let adds_one = matches!(name, "array_append" | "array_prepend");
+    if adds_one && item.as_ref().is_some_and(is_nested) && given.iter().any(|ty| !is_nested(ty)) {
+        let message = "argument must be empty or one-dimensional array";
+        return Err(external(SqlError::new(SqlState::DATA_EXCEPTION, message)));
+    }
     let Some(item) = item.filter(|item| !item.is_null() && !is_nested(item)) else {
         return Ok(args);
     };
@@ -1638,6 +1677,13 @@ fn by_value_arguments(
             other => adapt(other, &ty, types)?,
         };
         given[0] = Some(ty);
+    }
+    if name.starts_with("array\u{1}a")
+        && let [Some(DataType::List(item)), Some(value), ..] = given.as_slice()
+        && (!comparable(value, item.data_type()) || is_nested(item.data_type()))
+    {
+        let op = args.get(2).and_then(quoted).unwrap_or("=");
+        return Err(external(no_operator(value, op, item.data_type())));
     }
     let mut wanted = by_value::argument_types(name, &given).map_err(external)?;
     // `x < ANY (array)`
@@ -2103,7 +2149,16 @@ fn list_cast(expr: Expr, from: &Field, item: &FieldRef, zone: &str) -> Result<Ex
                 let (from, to) = (format!("{from_type}[]"), format!("{to_type}[]"));
                 return Err(external(no_cast(&from, &to)));
             }
-            Ok(nested::items_cast(expr, from_type, to_type, zone))
+            Ok(nested::items_cast(expr, from_type, to_type, 1, zone))
+        }
+        (ty @ DataType::List(_), None) => {
+            let ((levels, of), (_, to_item)) = (nested::levels_of(ty), nested::levels_of(&plain));
+            match (sql_type_of(&of), sql_type_of(&to_item)) {
+                (Some(from_type), Some(to_type)) if coerce::castable(from_type, to_type) => {
+                    Ok(nested::items_cast(expr, from_type, to_type, levels, zone))
+                }
+                _ => Ok(to(expr, plain)),
+            }
         }
         (ty, Some(to_type)) if is_text(ty) => Ok(nested::items_read(expr, to_type, zone)),
         (ty, Some(to_type)) if !is_nested(ty) => {

@@ -12,6 +12,7 @@ use halcyon_catalog::{Catalog, temporary};
 use halcyon_sql::identifier::{fold, parts, quote_ident};
 use halcyon_sql::parse::{parse_expr, parse_query};
 
+use crate::cte_scopes::CteScopes;
 use crate::user_types;
 
 /// Writes the schema before the name of every relation that the catalog knows.
@@ -19,14 +20,22 @@ pub fn qualify(catalog: &Catalog, search_path: &[String], query: &mut Query) {
     struct Qualify<'a> {
         catalog: &'a Catalog,
         search_path: &'a [String],
-        ctes: HashSet<String>,
+        scopes: CteScopes,
     }
     impl VisitorMut for Qualify<'_> {
         type Break = ();
+        fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+            self.scopes.enter(query);
+            ControlFlow::Continue(())
+        }
+        fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+            self.scopes.leave(query);
+            ControlFlow::Continue(())
+        }
         fn pre_visit_relation(&mut self, name: &mut ObjectName) -> ControlFlow<()> {
             let Ok(names) = parts(name) else { return ControlFlow::Continue(()) };
             let looked_up = match names.as_slice() {
-                [only] => !self.ctes.contains(only),
+                [only] => !self.scopes.is_entry(only),
                 [schema, _] => schema == temporary::ALIAS,
                 _ => false,
             };
@@ -36,7 +45,7 @@ pub fn qualify(catalog: &Catalog, search_path: &[String], query: &mut Query) {
             ControlFlow::Continue(())
         }
     }
-    let mut visitor = Qualify { catalog, search_path, ctes: cte_names(query) };
+    let mut visitor = Qualify { catalog, search_path, scopes: CteScopes::default() };
     let _ = VisitMut::visit(query, &mut visitor);
     user_types::qualify(query, &|name| catalog.user_type(name, search_path).cloned());
 }
@@ -47,23 +56,6 @@ fn ident(name: &str) -> Ident {
         true => Ident::new(name),
         false => Ident::with_quote('"', name),
     }
-}
-
-/// Names of all common table expressions in a query.
-fn cte_names(query: &Query) -> HashSet<String> {
-    struct Names(HashSet<String>);
-    impl Visitor for Names {
-        type Break = ();
-        fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
-            if let Some(with) = &query.with {
-                self.0.extend(with.cte_tables.iter().map(|cte| fold(&cte.alias.name)));
-            }
-            ControlFlow::Continue(())
-        }
-    }
-    let mut names = Names(HashSet::new());
-    let _ = query.visit(&mut names);
-    names.0
 }
 
 /// Relations, and types of users, that a stored query names with their schema.

@@ -55,6 +55,8 @@ pub struct Prepared {
     pub stretch: Stretch,
     /// Tables that it locks exclusively at once in transaction blocks.
     pub early: EarlyLocks,
+    /// Object ids of the tables and views that its text names.
+    pub objects: Box<[u32]>,
     /// The workload class that its hint names.
     pub workload_class: Option<Arc<str>>,
     /// Names of its hints that mean nothing here.

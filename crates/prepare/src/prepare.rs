@@ -18,6 +18,7 @@ use halcyon_exec::dml::{self, Write, merge, returned};
 use halcyon_exec::executor::Executor;
 use halcyon_exec::point::short::ShortQuery;
 use halcyon_plan::bind::{Binder, BoundQuery, result_columns};
+use halcyon_plan::cte_scopes::relations_of;
 use halcyon_plan::phases::PlanningTimes;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::parts;
@@ -69,6 +70,7 @@ impl StatementBinder<'_> {
         match &parsed.statement {
             Statement::Sql(statement) => {
                 let mut prepared = self.sql(statement, text, param_types)?;
+                prepared.objects = self.objects(statement, text);
                 if may_be_impatient(text) {
                     prepared.patience = Patience::of(statement);
                 }
@@ -93,6 +95,24 @@ impl StatementBinder<'_> {
                 Ok(self.prepared(text, Plan::Copy(plan), "COPY"))
             }
         }
+    }
+
+    /// Object ids of the tables and views that a statement names, each once.
+    fn objects(&self, statement: &ast::Statement, text: &str) -> Box<[u32]> {
+        let mut names = with_stack_for(text.len(), || relations_of(statement));
+        if let ast::Statement::Copy { source: ast::CopySource::Table { table_name, .. }, .. } =
+            statement
+        {
+            names.push(table_name.clone());
+        }
+        let mut oids: Vec<u32> = Vec::with_capacity(names.len());
+        let found = names.iter().filter_map(|name| self.0.relation_named(name)?.oid());
+        found.for_each(|oid| {
+            if !oids.contains(&oid) {
+                oids.push(oid);
+            }
+        });
+        oids.into()
     }
 
     /// Types of the parameters of a cursor's query, which is bound anew when it is declared.
@@ -381,6 +401,7 @@ impl StatementBinder<'_> {
             planning: PlanningTimes::default(),
             stretch: Stretch::default(),
             early: EarlyLocks::default(),
+            objects: Box::default(),
             workload_class: None,
             unknown_hints: Box::default(),
         }

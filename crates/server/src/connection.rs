@@ -161,8 +161,9 @@ fn lasting<T>(work: impl FnOnce() -> T) -> T {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
-    pub(crate) fn new(shared: Arc<Shared>, client: Client<S>, attention: Attention) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, mut client: Client<S>, attention: Attention) -> Self {
         let text_format = client.session.text_format();
+        client.session.tells_answers();
         let woken = Arc::new(Notify::new());
         let waker = Arc::clone(&woken);
         client.session.set_waker(Arc::new(move || waker.notify_one()));
@@ -215,6 +216,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     async fn answer(&mut self, message: Message) -> Result<(), End> {
+        if let Some(moment) = self.input.arrived() {
+            self.session.arrived(moment);
+        }
         let answered = match message {
             Message::Query(text) => return self.query(&text).await,
             Message::Parse { name, query, types } => self.parse(name, &query, &types),
@@ -299,14 +303,33 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             if self.session.state() == SessionState::Idle && self.tell_notifications() {
                 self.flush().await?;
             }
+            let unread = sleep(self.close_idle());
             let message = tokio::select! {
                 biased;
                 message = self.input.next(&mut self.stream, large) => message?,
                 () = self.woken.notified() => continue,
+                () = unread => continue,
                 () = &mut idle => return Err(End::Fatal(timed_out())),
             };
             return message.ok_or(End::Quiet);
         }
+    }
+
+    /// Closes cursors and portals that nobody has read for too long; returns how long no other one is due.
+    fn close_idle(&mut self) -> Option<Duration> {
+        if self.portals.is_empty() && !self.session.has_cursors() {
+            return None;
+        }
+        let over = |portal: &Portal| portal.idle_left().is_some_and(|left| left.is_zero());
+        let of = self.portals.iter().filter(|(_, portal)| over(portal));
+        let closed: Vec<String> = of.map(|(name, _)| name.clone()).collect();
+        for name in closed {
+            running(|| self.portals.remove(&name));
+            self.session.warn_of_idle_cursor(&name);
+        }
+        let portals = self.portals.values().filter_map(Portal::idle_left).min();
+        let cursors = running(|| self.session.close_idle_cursors());
+        portals.into_iter().chain(cursors).min()
     }
 
     /// Sends the notifications that have come; returns whether there were any.
@@ -340,7 +363,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             self.stream.write_all(&self.output.buffer).await?;
             self.output.buffer.clear();
         }
-        self.stream.flush().await
+        self.stream.flush().await?;
+        self.session.answered();
+        Ok(())
     }
 
     /// Ends the answer to a Query or a pipeline.

@@ -1,5 +1,7 @@
 //! The server as its clients see it: raw bytes, and the driver tokio-postgres.
 
+#[path = "wire/classes.rs"]
+mod classes;
 #[path = "wire/common.rs"]
 mod common;
 #[path = "wire/driver.rs"]

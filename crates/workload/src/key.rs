@@ -236,9 +236,9 @@ pub enum MappingKey {
     XsApplicationUserName,
     /// The application's user.
     ApplicationUserName,
-    /// The schema of a procedure or view; together with [`MappingKey::ObjectName`].
+    /// The schema of a table or view; together with [`MappingKey::ObjectName`].
     SchemaName,
-    /// A procedure or view that the statement calls.
+    /// A table or view that the statement names.
     ObjectName,
     /// `application_name`, or the session variable APPLICATION.
     ApplicationName,

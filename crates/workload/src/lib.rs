@@ -47,7 +47,7 @@ pub use definition::{
 };
 pub use key::{Key, MappingKey};
 pub use limits::{Band, CLASSES, ClassId, Limits, Machine, Quantile, band, weight};
-pub use mapping::{Choice, Context, Resolution};
+pub use mapping::{Choice, Context, Object, Resolution};
 pub use problem::{Problem, ProblemKind};
 pub use rules::{Action, Condition, Measure, Rule, RuleDefinition, Usage, act};
 pub use snapshot::{AUTO_CLASS_FROM, Class, Shares, Snapshot};

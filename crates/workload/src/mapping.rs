@@ -36,12 +36,19 @@ pub struct Context<'a> {
     pub tenant: Option<&'a str>,
     /// The application's user, told by SAP's XS server.
     pub xs_user: Option<&'a str>,
-    /// The schema of a procedure or view that the statement calls.
-    pub schema: Option<&'a str>,
-    /// The procedure or view.
-    pub object: Option<&'a str>,
+    /// Tables and views that the statement names and a mapping asks for.
+    pub objects: &'a [Object],
     /// The database of the connection.
     pub database: Option<&'a str>,
+}
+
+/// A table or view by its name and that of its schema.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Object {
+    /// The schema.
+    pub schema: Arc<str>,
+    /// The name within the schema.
+    pub name: Arc<str>,
 }
 
 impl Context<'_> {
@@ -53,8 +60,8 @@ impl Context<'_> {
             }
             MappingKey::XsApplicationUserName => self.xs_user,
             MappingKey::ApplicationUserName => self.application_user,
-            MappingKey::SchemaName => self.schema,
-            MappingKey::ObjectName => self.object,
+            // The two name one object together: see `Mapping::matches`.
+            MappingKey::SchemaName | MappingKey::ObjectName => return true,
             MappingKey::ApplicationName => self.application_name,
             MappingKey::ApplicationComponentName => self.application_component,
             MappingKey::ApplicationComponentType => self.application_component_type,
@@ -107,6 +114,19 @@ impl Mapping {
 
     fn matches(&self, context: &Context<'_>) -> bool {
         self.patterns.iter().all(|(key, pattern)| context.matches(*key, pattern))
+            && self.object().is_none_or(|object| context.objects.contains(&object))
+    }
+
+    /// The table or view that the mapping asks for.
+    pub(crate) fn object(&self) -> Option<Object> {
+        let of = |wanted: MappingKey| {
+            self.patterns.iter().find_map(|(key, pattern)| match pattern {
+                Pattern::Exact(text) if *key == wanted => Some(Arc::from(text.as_str())),
+                _ => None,
+            })
+        };
+        let (schema, name) = (of(MappingKey::SchemaName)?, of(MappingKey::ObjectName)?);
+        Some(Object { schema, name })
     }
 
     fn rank(&self) -> Rank {
@@ -125,15 +145,10 @@ impl Mapping {
         }
     }
 
-    /// Whether the server itself knows every value that the mapping looks at, so that no client can choose to match.
+    /// Whether the server itself knows every value that the mapping looks at, so that no client can choose to match:
+    /// any statement can name a table besides.
     fn is_verified(&self) -> bool {
-        let known = [
-            MappingKey::UserName,
-            MappingKey::UserGroupName,
-            MappingKey::SchemaName,
-            MappingKey::ObjectName,
-            MappingKey::DatabaseName,
-        ];
+        let known = [MappingKey::UserName, MappingKey::UserGroupName, MappingKey::DatabaseName];
         self.patterns.iter().all(|(key, _)| known.contains(key))
     }
 }
@@ -362,6 +377,27 @@ mod tests {
         });
         assert_eq!((resolution.class, resolution.why.refused()), (ClassId(12), Some("app")));
         assert!(resolution.why.to_string().ends_with("no USAGE of a class of higher priority"));
+    }
+
+    #[test]
+    fn an_object_matches_by_both_of_its_names() {
+        let mappings = sorted(&[
+            ("o", 9, &[("SCHEMA NAME", "shop"), ("OBJECT NAME", "orders")]),
+            ("user", 12, &[("USER NAME", "ann")]),
+        ]);
+        let object = |schema: &str, name: &str| Object { schema: schema.into(), name: name.into() };
+        let class = |objects: &[Object]| {
+            let context = Context { user: Some("ann"), objects, ..Context::default() };
+            resolve(&mappings, &context, |_, _| false).class.0
+        };
+        assert_eq!(class(&[object("public", "t"), object("shop", "orders")]), 12, "no USAGE");
+        let class = |objects: &[Object]| {
+            let context = Context { user: Some("ann"), objects, ..Context::default() };
+            resolve(&mappings, &context, |_, _| true).class.0
+        };
+        assert_eq!(class(&[object("public", "t"), object("shop", "orders")]), 9);
+        assert_eq!(class(&[object("public", "orders"), object("shop", "t")]), 12);
+        assert_eq!(class(&[]), 12);
     }
 
     #[test]

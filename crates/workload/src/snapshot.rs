@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::definition::{BUILT_IN, Brake, ClassDefinition, Definitions};
 use crate::key::{Key, Value};
 use crate::limits::{Band, CLASSES, ClassId, FLOOR_DEFAULT, Limits, Machine, band, weight};
-use crate::mapping::{self, Context, Mapping, Resolution};
+use crate::mapping::{self, Context, Mapping, Object, Resolution};
 use crate::problem::{Problem, ProblemKind};
 use crate::rules::Rule;
 
@@ -143,6 +143,11 @@ impl Snapshot {
     /// What percentages are of.
     pub fn machine(&self) -> &Machine {
         &self.machine
+    }
+
+    /// The tables and views that mappings ask for.
+    pub fn objects(&self) -> impl Iterator<Item = Object> {
+        self.mappings.iter().filter_map(|mapping| mapping.object())
     }
 
     /// The class of a statement, by all mappings that are enabled. Cost: a look at each until two match.

@@ -1,9 +1,10 @@
 //! The extended protocol: named statements and portals, pipelines, row limits.
 
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use bytes::Bytes;
-use halcyon::{Outcome, SessionState, SqlError, SqlState, Statement, TextFormat, Value};
+use halcyon::{IdleLimit, Outcome, SessionState, SqlError, SqlState, Statement, TextFormat, Value};
 use halcyon_base::duty;
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -20,6 +21,15 @@ pub(super) struct Portal {
     params: Vec<Value>,
     formats: Vec<Format>,
     progress: Progress,
+    /// How long its rows may lie unread.
+    idle: Option<IdleLimit>,
+}
+
+impl Portal {
+    /// How long the rows that are left may still lie unread; `None`: for ever.
+    pub(super) fn idle_left(&self) -> Option<Duration> {
+        matches!(self.progress, Progress::Suspended(_)).then(|| Some(self.idle?.left()))?
+    }
 }
 
 enum Progress {
@@ -100,7 +110,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             let columns = self.session.columns(&statement).len();
             (params(&bind, &statement, self.text_format)?, formats(&bind, columns)?)
         };
-        let portal = Portal { statement, params, formats, progress: Progress::Bound };
+        let portal = Portal { statement, params, formats, progress: Progress::Bound, idle: None };
         self.portals.insert(bind.portal, portal);
         self.output.put_empty(b'2');
         Ok(())
@@ -201,6 +211,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                         return self.finish_written(portal, rows, rows_tag(tag, written)).await;
                     }
                     portal.progress = Progress::Suspended(Box::new(rows));
+                    portal.idle = self.session.idle_limit();
                 }
                 Some(Outcome::Done(tag)) => {
                     self.tell_changes();
@@ -223,6 +234,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         match &mut portal.progress {
             Progress::Suspended(rows) => {
                 let (paused, sent) = self.send_rows(rows, limit).await?;
+                portal.idle.iter_mut().for_each(IdleLimit::touch);
                 if paused == Paused::Limit {
                     self.output.put_empty(b's');
                     return Ok(());

@@ -6,6 +6,7 @@
 use std::io;
 
 use bytes::{Buf, Bytes, BytesMut};
+use halcyon_base::clock::{self, Moment};
 use halcyon_base::memory;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
@@ -42,12 +43,19 @@ impl From<io::Error> for InputError {
 #[derive(Default)]
 pub struct Input {
     buffer: BytesMut,
+    /// When the last of them came.
+    arrived: Option<Moment>,
 }
 
 impl Input {
     /// Whether the buffer is empty. (A client that sends data before TLS has begun is refused.)
     pub fn is_empty(&self) -> bool {
         self.buffer.is_empty()
+    }
+
+    /// When the last of the bytes came; `None` before the first.
+    pub fn arrived(&self) -> Option<Moment> {
+        self.arrived
     }
 
     /// Type of the next message, if its first byte has arrived.
@@ -98,7 +106,9 @@ impl Input {
             return Err(io::ErrorKind::OutOfMemory.into());
         }
         self.buffer.reserve(READ_BYTES);
-        Ok(stream.read_buf(&mut self.buffer).await? > 0)
+        let count = stream.read_buf(&mut self.buffer).await?;
+        self.arrived = Some(clock::now());
+        Ok(count > 0)
     }
 
     /// Waits for the next message; `None` at the end of the stream. May be cancelled.
