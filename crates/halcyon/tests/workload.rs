@@ -4,6 +4,7 @@
 //! Strategy: each limit is met by statements whose length the test decides (`pg_sleep` beside a table, advisory
 //! locks), and is seen in what the statement answers and in the views. Order comes from the views, never from the clock.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -566,4 +567,79 @@ fn cursors_that_nobody_reads_are_closed_as_their_class_says() {
         }
         run(&mut session, "ROLLBACK");
     }
+}
+
+#[test]
+fn definitions_change_under_load_and_no_statement_fails() {
+    let (db, mut admin) = database();
+    run(
+        &mut admin,
+        "CREATE WORKLOAD CLASS top SET 'TOTAL STATEMENT THREAD LIMIT' = '4';
+         CREATE WORKLOAD CLASS low PARENT top SET 'CONCURRENCY LIMIT' = '2', 'PRIORITY' = '2';
+         CREATE WORKLOAD MAPPING m WORKLOAD CLASS low SET 'APPLICATION NAME' = 'load'",
+    );
+    let stops = AtomicBool::new(false);
+    let changes = [
+        "ALTER WORKLOAD CLASS low SET 'CONCURRENCY LIMIT' = '1'",
+        "ALTER WORKLOAD CLASS low SET 'CONCURRENCY LIMIT' = '6', 'PRIORITY' = '7'",
+        "ALTER WORKLOAD CLASS top SET 'TOTAL STATEMENT THREAD LIMIT' = '1'",
+        "ALTER WORKLOAD CLASS top SET 'TOTAL STATEMENT THREAD LIMIT' = '8'",
+        "ALTER WORKLOAD CLASS low SET 'STATEMENT THREAD LIMIT' = '1', 'PRIORITY' = '1'",
+        "ALTER WORKLOAD CLASS low DISABLE",
+        "ALTER WORKLOAD CLASS low ENABLE",
+        "ALTER WORKLOAD MAPPING m DISABLE",
+        "ALTER WORKLOAD MAPPING m ENABLE",
+        "ALTER WORKLOAD CLASS low SET 'LATENCY TARGET P99' = '10s'",
+        "ALTER WORKLOAD CLASS low ADD RULE r WHEN STATEMENT CPU TIME > 1h THEN CANCEL",
+        "ALTER WORKLOAD CLASS low DROP RULE r",
+        "CREATE WORKLOAD CLASS other; CREATE WORKLOAD MAPPING o WORKLOAD CLASS other SET 'APPLICATION NAME' = 'load', 'DATABASE NAME' = 'halcyon'",
+        "DROP WORKLOAD MAPPING o; DROP WORKLOAD CLASS other",
+    ];
+    let ran = std::thread::scope(|scope| {
+        let load = |number: usize| {
+            let mut session = of(&db, "load");
+            let stops = &stops;
+            move || {
+                let mut ran = 0;
+                while !stops.load(Ordering::Relaxed) {
+                    let text = match (number + ran) % 3 {
+                        0 => "SELECT count(*) FROM big WHERE k = 3",
+                        1 => "SELECT i FROM n WHERE i = 7",
+                        _ => "UPDATE n SET i = i WHERE i = 9",
+                    };
+                    run(&mut session, text);
+                    ran += 1;
+                }
+                ran
+            }
+        };
+        let loads: Vec<_> = (0..6).map(|number| scope.spawn(load(number))).collect();
+        for round in 0..20 {
+            for at in 0..changes.len() {
+                // Every other round in another order; a change that does not fit then is refused.
+                let at = if round % 2 == 0 { at } else { at * 5 % changes.len() };
+                let _ = admin.batch(changes[at]);
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        }
+        // What is defined last holds for the next statement of every session.
+        for text in [
+            "ALTER WORKLOAD CLASS low ENABLE",
+            "ALTER WORKLOAD MAPPING m ENABLE",
+            "DROP WORKLOAD MAPPING o",
+            "ALTER WORKLOAD CLASS low SET 'CONCURRENCY LIMIT' = '3', 'PRIORITY' = '4'",
+        ] {
+            let _ = admin.batch(text);
+        }
+        let mut session = of(&db, "load");
+        let limits = "SELECT string_agg(value, ' ' ORDER BY property) FROM halcyon.m_workload_effective
+                      WHERE connection_id = pg_backend_pid() AND property IN ('CONCURRENCY LIMIT', 'PRIORITY')";
+        assert_eq!(one(&mut session, limits), "3 4");
+        stops.store(true, Ordering::Relaxed);
+        loads.into_iter().map(|load| load.join().expect("no statement fails")).sum::<usize>()
+    });
+    assert!(ran > 100, "{ran} statements ran beside the changes");
+    let left = "SELECT sum(current_running), sum(current_queue_size) FROM halcyon.m_admission_control_statistics
+                WHERE workload_class_name IN ('low', 'top')";
+    assert_eq!(one(&mut admin, left), "0|0");
 }

@@ -29,7 +29,7 @@ use halcyon_sql::coerce::zone::TimeZone;
 use halcyon_sql::diagnose::external;
 use halcyon_sql::error::{SqlError, SqlState};
 use halcyon_sql::types::SqlType;
-use halcyon_sql::values::{to_scalar, value_at};
+use halcyon_sql::values::{shown_type, to_scalar, value_at};
 
 /// A function of the execution.
 pub struct Function {
@@ -294,7 +294,21 @@ impl ScalarUDFImpl for Unbound {
         &self.signature
     }
 
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        // Of a sequence: its name or number, a value, and whether the value is one that was given out.
+        let fits = types.iter().enumerate().all(|(at, ty)| match at {
+            _ if ty.is_null() || matches!(ty, DataType::Utf8 | DataType::Utf8View) => true,
+            0 | 1 => ty.is_integer(),
+            _ => *ty == DataType::Boolean,
+        });
+        if !fits
+            && find(self.name)
+                .is_some_and(|function| matches!(function.answer, Answer::Sequence(_)))
+        {
+            let given: Vec<String> = types.iter().map(shown_type).collect();
+            let message = format!("function {}({}) does not exist", self.name, given.join(", "));
+            return Err(external(SqlError::new(SqlState::UNDEFINED_FUNCTION, message)));
+        }
         Ok(self.ty.arrow())
     }
 
