@@ -420,6 +420,11 @@ impl Annotation {
         self.word() & CARRIES != 0
     }
 
+    /// The annotation with the band and the class of a ring.
+    pub(crate) const fn of_ring(self, ring: usize) -> Self {
+        self.with(BAND_BITS | CLASS_BITS, BAND_GIVEN | CLASS_GIVEN | (ring as u64) << BAND)
+    }
+
     /// Cache lines to fetch before the task runs.
     #[inline(always)]
     pub(crate) const fn ahead(&self) -> Ahead {

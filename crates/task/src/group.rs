@@ -11,7 +11,7 @@
 //! A task that a task of the group spawns belongs to the group. The group lives in a table of the
 //! runtime (`group_table`), and tasks name it by number.
 
-use crate::annotation::{Annotation, IslandId, TaskPlace, WorkerId};
+use crate::annotation::{Annotation, ClassId, IslandId, Priority, TaskPlace, WorkerId};
 use crate::future::{FutureHandle, future_task};
 use crate::group_table::{EnqueueError, GroupError, GroupId, GroupState};
 use crate::morsel::{Morsels, Puller};
@@ -365,6 +365,15 @@ impl RunningGroup {
         let quotas = quotas.iter().map(|quota| quota.0.id).collect();
         let ready = shared.limits.change_quotas(self.lease.id, quotas);
         ready.into_iter().for_each(|task| shared.inject_counted(task));
+    }
+
+    /// Gives the tasks of the group another priority and class than those of their annotations: steps that run end as
+    /// they began, waiting tasks are sorted in at the next turns of their workers, and what they spawn follows.
+    ///
+    /// Panics: if there is no such class.
+    pub fn move_to(&self, priority: Priority, class: ClassId) {
+        let annotation = Annotation::new().priority(priority).class(class);
+        self.lease.shared.groups.move_to(self.lease.id, &annotation);
     }
 
     /// Stops the group: tasks that wait are dropped, running ones see [`crate::Context::should_stop`].

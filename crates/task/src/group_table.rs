@@ -8,7 +8,7 @@
 //!    subtract in batches, but never push a task to another worker before its `+1` is in `live`.
 //! 2. A number is given out again only when `live` is 0 and no handle is left.
 
-use crate::annotation::{IslandId, WorkerId};
+use crate::annotation::{Annotation, IslandId, WorkerId};
 use halcyon_base::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use halcyon_base::sync::{Condvar, Mutex};
 use std::error::Error;
@@ -51,6 +51,8 @@ pub(crate) struct GroupState {
     state: AtomicU32,
     /// Island that the group's tasks stay on, plus 1; 0: any.
     pub(crate) island: AtomicU32,
+    /// Band and class that the group was moved to, as [`Annotation::ring`] plus 1; 0: it was not.
+    moved: AtomicU32,
     pub(crate) inner: Mutex<Inner>,
     pub(crate) done: Condvar,
 }
@@ -110,6 +112,12 @@ impl GroupState {
         self.island.load(Ordering::Relaxed).checked_sub(1).map(|island| IslandId(island as u16))
     }
 
+    /// The band and class that the group was moved to.
+    #[inline]
+    fn moved(&self) -> Option<usize> {
+        (self.moved.load(Ordering::Relaxed) as usize).checked_sub(1)
+    }
+
     /// Registers a task that may suspend: `make` is told its place and returns its waker.
     pub(crate) fn register<T>(&self, make: impl FnOnce(usize) -> (Waker, T)) -> T {
         let mut inner = self.inner.lock();
@@ -167,6 +175,10 @@ pub(crate) struct GroupTable {
     /// Rows that were added: each part has as many as all before it.
     more: [OnceLock<Box<[GroupState]>>; GROWTHS],
     free: Mutex<FreeRows>,
+    /// Groups that were moved and have not been given back.
+    moved: AtomicU32,
+    /// Counts moves: a worker that sees another number sorts what waits with it.
+    moves: AtomicU32,
 }
 
 /// Numbers of rows without a group.
@@ -188,6 +200,8 @@ impl GroupTable {
             first,
             more: [const { OnceLock::new() }; GROWTHS],
             free: Mutex::new(FreeRows { numbers, growths: 0 }),
+            moved: AtomicU32::new(0),
+            moves: AtomicU32::new(0),
         }
     }
 
@@ -222,6 +236,34 @@ impl GroupTable {
         let part = (number / FIRST_ROWS).ilog2() as usize;
         let rows = self.more[part].get().expect("a number is given out after its row was made");
         &rows[number - (FIRST_ROWS << part)]
+    }
+
+    /// Moves a group that has a handle to the band and the class of an annotation. Its tasks go there when they wait
+    /// next, and the waiting ones at the next turns of their workers.
+    pub(crate) fn move_to(&self, id: GroupId, annotation: &Annotation) {
+        let ring = annotation.ring() as u32 + 1;
+        if self.state(id).moved.swap(ring, Ordering::SeqCst) == 0 {
+            self.moved.fetch_add(1, Ordering::SeqCst);
+        }
+        self.moves.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Whether any group was moved. Costs one load.
+    #[inline]
+    pub(crate) fn any_moved(&self) -> bool {
+        self.moved.load(Ordering::Relaxed) != 0
+    }
+
+    /// How often groups were moved.
+    #[inline]
+    pub(crate) fn moves(&self) -> u32 {
+        self.moves.load(Ordering::Relaxed)
+    }
+
+    /// A task's annotation with the band and the class that the task's group was moved to, if those are others.
+    pub(crate) fn moved(&self, group: GroupId, annotation: &Annotation) -> Option<Annotation> {
+        let ring = self.state(group).moved().filter(|ring| *ring != annotation.ring())?;
+        Some(annotation.of_ring(ring))
     }
 
     /// Wakes the sleeping tasks of every group, and those without one.
@@ -267,6 +309,9 @@ impl GroupTable {
         let state = self.state(id);
         state.state.store(RUNNING, Ordering::SeqCst);
         state.island.store(0, Ordering::SeqCst);
+        if state.moved.swap(0, Ordering::SeqCst) != 0 {
+            self.moved.fetch_sub(1, Ordering::SeqCst);
+        }
         self.free.lock().numbers.push(id.0);
     }
 }

@@ -33,6 +33,9 @@ pub const NO_KEEPER: Bug = Bug("a worker parks without looking whether a deadlin
 /// A group's limit of workers is not looked at.
 pub const LIMIT_IGNORED: Bug = Bug("a group's limit of workers is not looked at");
 
+/// A task of a group that was stopped runs without a seat.
+pub const STOPPED_RUNS: Bug = Bug("a task of a group that was stopped runs without a seat");
+
 /// Who lines up for a credit does not look whether one is free.
 pub const NO_LOOK_IN_LINE: Bug = Bug("who lines up for a credit does not look whether one is free");
 /// A credit that was granted to somebody who leaves the line is lost.
@@ -43,6 +46,9 @@ pub const NOBODY_SERVES: Bug = Bug("work that blocks is queued, and no thread to
 
 /// A worker leaves without looking at its inboxes again.
 pub const LEAVES_UNSEEN: Bug = Bug("a worker leaves without looking at its inboxes again");
+
+/// Queues do not follow a group that is moved.
+pub const MOVE_UNSEEN: Bug = Bug("queues do not follow a group that is moved");
 
 pub(crate) use halcyon_base::planted::is;
 #[cfg(shuttle)]

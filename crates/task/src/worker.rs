@@ -115,6 +115,10 @@ pub struct Context {
     turns: u64,
     /// Version of the shares that `queues` follows.
     shares_version: u32,
+    /// The moves of groups that the queues follow.
+    moves: u32,
+    /// Whether any group had been moved when the turn began.
+    any_moved: bool,
 }
 
 /// Durations of the configuration, in ticks.
@@ -183,6 +187,8 @@ impl Context {
             dropping: false,
             turns: 0,
             shares_version: 0,
+            moves: 0,
+            any_moved: false,
             shared: Arc::clone(shared),
         }
     }

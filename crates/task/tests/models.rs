@@ -573,6 +573,43 @@ fn limited_group_keeps_its_limit() {
 fn canary_limit_that_is_not_looked_at_is_caught() {
     check_canary(planted::LIMIT_IGNORED, limited_group);
     check_canary(planted::LIMIT_IGNORED, quota_of_groups);
+    check_canary(planted::STOPPED_RUNS, quota_of_groups);
+}
+
+/// A task that goes on until its group has been moved.
+struct UntilMoved;
+
+impl Task for UntilMoved {
+    fn run(&mut self, cx: &mut Context) -> Step {
+        let annotation = cx.annotation();
+        match annotation.priority(Priority::Urgent).class(ClassId(3)) == annotation {
+            true => Step::Done,
+            false => Step::Again(annotation),
+        }
+    }
+}
+
+/// A group that is moved while its tasks are queued, run, and are on their way to another worker.
+fn moved_group() {
+    let runtime = runtime(2);
+    let mut group = runtime.group();
+    for worker in [0, 1] {
+        group.step_task(at(worker).priority(Priority::Low), UntilMoved);
+    }
+    let running = group.enqueue(Locality::Spread).expect("it runs");
+    running.move_to(Priority::Urgent, ClassId(3));
+    running.wait().expect("every task comes to the new band");
+    runtime.shutdown(Shutdown::Drain);
+}
+
+#[test]
+fn tasks_of_a_group_that_is_moved_come_to_the_new_band() {
+    check(moved_group);
+}
+
+#[test]
+fn canary_a_move_that_queues_do_not_follow_is_caught() {
+    check_canary(planted::MOVE_UNSEEN, moved_group);
 }
 
 /// Two groups that share one worker's time on two, one of which is stopped while the other goes on.

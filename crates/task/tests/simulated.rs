@@ -4,8 +4,8 @@
 
 use halcyon_task::{
     Access, Annotation, ClassId, Closed, Config, Context, Elapsed, GroupError, Locality, Precision,
-    Priority, Runtime, SharesError, Shutdown, Step, Synchronisation, Task, TaskError, TaskPlace,
-    WorkerId,
+    Priority, RunningGroup, Runtime, SharesError, Shutdown, Step, Synchronisation, Task, TaskError,
+    TaskPlace, WorkerId,
 };
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -457,4 +457,103 @@ fn work_that_blocks_is_part_of_the_schedule() {
     let first = order(1);
     assert_eq!(first, order(1), "the seed decides the order");
     assert!((2..8).any(|seed| order(seed) != first), "the seed decides nothing");
+}
+
+/// Whether a task with this annotation is of that band and class.
+fn is_of(annotation: Annotation, band: Priority, class: ClassId) -> bool {
+    annotation.priority(band).class(class) == annotation
+}
+
+/// A task of a busy band that moves another group under way.
+struct Mover {
+    left: u64,
+    moves_at: u64,
+    other: Arc<Mutex<Option<RunningGroup>>>,
+    is_done: Arc<AtomicU64>,
+    after: Arc<AtomicU64>,
+}
+
+impl Task for Mover {
+    fn run(&mut self, cx: &mut Context) -> Step {
+        cx.simulate_work(Duration::from_micros(5));
+        self.left -= 1;
+        if self.moves_at > 0 && self.left == self.moves_at {
+            let other = self.other.lock().unwrap().take().expect("it was enqueued");
+            other.move_to(Priority::Urgent, ClassId(5));
+        }
+        if self.left < self.moves_at && self.is_done.load(Ordering::Relaxed) == 0 {
+            self.after.fetch_add(1, Ordering::Relaxed);
+        }
+        if self.left == 0 { Step::Done } else { Step::Again(cx.annotation()) }
+    }
+}
+
+/// Pending once, and ready at the next poll.
+async fn once_more() {
+    let mut asked = false;
+    std::future::poll_fn(|polled| {
+        polled.waker().wake_by_ref();
+        if std::mem::replace(&mut asked, true) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
+#[test]
+fn a_group_that_is_moved_goes_on_in_another_band_and_class() {
+    let (steps, polls) = if cfg!(miri) { (40, 20) } else { (2_000, 500) };
+    for seed in 0..if cfg!(miri) { 1 } else { 10 } {
+        for workers in [1, 2] {
+            let runtime = simulated(workers, seed);
+            let is_done = Arc::new(AtomicU64::new(0));
+            let after = Arc::new(AtomicU64::new(0));
+            let other = Arc::new(Mutex::new(None));
+            let mut busy = runtime.group();
+            for number in 0..workers {
+                busy.step_task(
+                    Annotation::new().priority(Priority::High),
+                    Mover {
+                        left: 8 * steps,
+                        // The first one moves the group.
+                        moves_at: if number == 0 { 7 * steps } else { 0 },
+                        other: Arc::clone(&other),
+                        is_done: Arc::clone(&is_done),
+                        after: Arc::clone(&after),
+                    },
+                );
+            }
+            let low = Annotation::new().priority(Priority::Low).class(ClassId(2));
+            let mut slow = runtime.group();
+            let until = Arc::new(AtomicU64::new(steps));
+            let time = Duration::from_micros(5);
+            slow.step_task(low, Steps { time, steps: Arc::default(), until });
+            let future = slow.future(low, async move {
+                for _ in 0..polls {
+                    once_more().await;
+                }
+            });
+            let done = Arc::clone(&is_done);
+            slow.then(Annotation::new(), move |_, _| done.store(1, Ordering::Relaxed));
+            let slow = slow.enqueue(Locality::Spread).expect("it runs");
+            *other.lock().unwrap() = Some(slow.clone());
+            let busy = busy.enqueue(Locality::Spread).expect("it runs");
+            busy.wait().expect("no task panics");
+            slow.wait().expect("no task panics");
+            future.wait().expect("it ends");
+            let counters = runtime.counters();
+            let [own, new] = [2, 5].map(|class| counters.class(ClassId(class)).steps);
+            assert!(new > own, "seed {seed}: {own} steps of the old class, {new} of the new one");
+            let late = after.load(Ordering::Relaxed);
+            assert!(late < steps / 4, "seed {seed}: {late} steps of the others behind the move");
+            // The next group of the number is where its annotations say.
+            drop(slow);
+            let mut next = runtime.group();
+            let seen = next.future(low, async { 1 });
+            next.task(low, |cx: &mut Context| {
+                assert!(is_of(cx.annotation(), Priority::Low, ClassId(2)));
+            });
+            next.enqueue(Locality::Spread).expect("it runs").wait().expect("no task panics");
+            assert_eq!(seen.wait(), Ok(1));
+            runtime.shutdown(Shutdown::Drain);
+        }
+    }
 }

@@ -108,6 +108,8 @@ pub(crate) enum Turn {
     Runs(TaskRef, Quotas),
     /// The task waits for a seat. The tasks were called for seats that it has not taken.
     Waits(Vec<TaskRef>),
+    /// The task's group was stopped: the task is to be dropped.
+    Stopped(TaskRef),
 }
 
 impl Limits {
@@ -161,12 +163,17 @@ impl Limits {
         removed.map(|seats| seats.waiting.into()).unwrap_or_default()
     }
 
-    /// Runs a task, or lays it down.
+    /// Takes seats for a task, or lays it down. A task of a stopped group gets none, which the others may have
+    /// meanwhile.
     pub(crate) fn enter(&self, group: GroupId, task: TaskRef, groups: &GroupTable) -> Turn {
         let mut state = self.0.lock();
         let quotas = state.quotas_of(group);
+        let stopped = groups.state(group).stopped();
+        if stopped && !planted::is(planted::STOPPED_RUNS) {
+            return Turn::Stopped(task);
+        }
         let mut task = Some(task);
-        if !groups.state(group).stopped() {
+        if !stopped {
             state.each_seats(group, &quotas, |seats| {
                 if seats.is_full() {
                     seats.waiting.extend(task.take());

@@ -411,8 +411,12 @@ impl Shared {
 
     /// Queues a task that was woken: where it ran last, if that worker has nothing to do; else on an
     /// idle worker of that island; else where it ran last all the same. From any thread.
-    pub(crate) fn ready(&self, task: TaskRef, last: WorkerId) {
-        let header = *task.header();
+    pub(crate) fn ready(&self, mut task: TaskRef, last: WorkerId) {
+        let header = task.header_mut();
+        if let Some(annotation) = self.groups.moved(header.group(), &header.annotation) {
+            header.annotation = annotation;
+        }
+        let header = *header;
         let annotation = &header.annotation;
         let stays = |island: IslandId| self.worker(last).island == island;
         let known = usize::from(last.0) < self.workers.len();

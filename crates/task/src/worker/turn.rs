@@ -34,6 +34,10 @@ impl Context {
         if self.shared.shares_version.load(Ordering::Relaxed) != self.shares_version {
             self.follow_shares();
         }
+        self.any_moved = self.shared.groups.any_moved() && !planted::is(planted::MOVE_UNSEEN);
+        if self.shared.groups.moves() != self.moves && !planted::is(planted::MOVE_UNSEEN) {
+            self.follow_moves();
+        }
         self.drain();
         self.dropping = self.shared.phase.load(Ordering::Relaxed) == STOPPING;
         let Some(ring) = self.queues.choose() else {
@@ -67,12 +71,41 @@ impl Context {
         self.queues.share(&shares);
     }
 
+    /// Sorts the waiting tasks of groups that were moved.
+    #[cold]
+    fn follow_moves(&mut self) {
+        let shared = Arc::clone(&self.shared);
+        self.moves = shared.groups.moves();
+        let is_elsewhere = |task: &TaskRef| {
+            let header = task.header();
+            shared.groups.moved(header.group(), &header.annotation).is_some()
+        };
+        let mut others = Vec::new();
+        self.queues.take(is_elsewhere, |task| others.push(task));
+        for mut task in others {
+            let annotation = self.placed(&mut task);
+            self.queues.push(task, &annotation);
+        }
+    }
+
+    /// Gives a task the band and the class that its group was moved to; its annotation then.
+    fn placed(&self, task: &mut TaskRef) -> Annotation {
+        let header = task.header_mut();
+        if let Some(annotation) = self.shared.groups.moved(header.group(), &header.annotation) {
+            header.annotation = annotation;
+        }
+        header.annotation
+    }
+
     /// Takes tasks from the inboxes into the queues.
     fn drain(&mut self) {
         for band in 0..BANDS {
             for _ in 0..DRAIN {
                 let inbox = &self.shared.workers[usize::from(self.id.0)].inboxes.0[band];
-                let Some(task) = self.receivers[band].pop(inbox, &mut self.pool) else { break };
+                let Some(mut task) = self.receivers[band].pop(inbox, &mut self.pool) else { break };
+                if self.any_moved {
+                    self.placed(&mut task);
+                }
                 let header = *task.header();
                 if self.owner != GroupId::NONE && self.owner != header.group() {
                     self.dispatch_far(task);
@@ -208,11 +241,7 @@ impl Context {
         let group = self.current.group();
         let shared = Arc::clone(&self.shared);
         if self.dropping || shared.groups.state(group).stopped() {
-            bump(&self.counters().dropped, 1);
-            let quotas = shared.limits.quotas_of(group);
-            self.end_task();
-            let next = shared.limits.pass(group, &quotas);
-            self.dispatch_called(next);
+            self.drop_of_group(group);
             return false;
         }
         // A task that waits may be made ready by any worker: it is counted before.
@@ -227,6 +256,11 @@ impl Context {
                 self.dispatch_called(called);
                 false
             }
+            Turn::Stopped(task) => {
+                self.running = Some(task);
+                self.drop_of_group(group);
+                false
+            }
             Turn::Runs(task, quotas) => {
                 self.holds_turn = Some((group, quotas));
                 self.running = Some(task);
@@ -235,9 +269,21 @@ impl Context {
         }
     }
 
+    /// Drops the task that `running` holds instead of running it. The task may have been called for a seat of its
+    /// group, which goes to the next one.
+    fn drop_of_group(&mut self, group: GroupId) {
+        let shared = Arc::clone(&self.shared);
+        bump(&self.counters().dropped, 1);
+        let quotas = shared.limits.quotas_of(group);
+        self.end_task();
+        let next = shared.limits.pass(group, &quotas);
+        self.dispatch_called(next);
+    }
+
     /// Queues tasks that were called for seats.
     fn dispatch_called(&mut self, called: Vec<TaskRef>) {
-        for task in called {
+        for mut task in called {
+            self.placed(&mut task);
             let header = *task.header();
             self.dispatch(task, &header.annotation, header.group());
         }
@@ -268,7 +314,11 @@ impl Context {
             self.shared.check_place(&annotation);
         }
         let mut task = self.running.take().expect("it has run");
-        let annotation = self.resolve(annotation);
+        let mut annotation = self.resolve(annotation);
+        if self.any_moved {
+            let moved = self.shared.groups.moved(self.current.group(), &annotation);
+            annotation = moved.unwrap_or(annotation);
+        }
         let header = task.header_mut();
         if !annotation.carries_as(&header.annotation) {
             if annotation.carries() {
@@ -294,7 +344,8 @@ impl Context {
             self.epoch.end(header.tag(), &self.shared.epochs);
             header.annotation = header.annotation.carries_references(false);
         }
-        let header = *header;
+        self.placed(&mut task);
+        let header = *task.header();
         bump(&self.me().classes[usize::from(header.annotation.class_id().0)].suspensions, 1);
         // Who wakes the task may run it elsewhere at once: it has to be counted before.
         if self.delta.1 > 0 && !planted::is(planted::SLEEPS_UNCOUNTED) {
