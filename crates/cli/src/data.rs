@@ -142,12 +142,12 @@ fn report(found: &Opened) -> String {
 }
 
 fn tell(error: &SqlError) {
-    eprintln!("error: {}", error.message());
-    for (name, part) in [("detail", &error.fields().detail), ("hint", &error.fields().hint)] {
-        if let Some(part) = part {
-            eprintln!("{name}: {part}");
-        }
-    }
+    let parts = [("detail", &error.fields().detail), ("hint", &error.fields().hint)];
+    let parts = parts.into_iter().filter_map(|(name, part)| Some((name, part.as_ref()?)));
+    let message = parts.fold(error.message().to_string(), |message, (name, part)| {
+        format!("{message}\n{name}: {part}")
+    });
+    crate::logs::failure(&message);
 }
 
 /// The progress of opening, on a terminal's stderr.

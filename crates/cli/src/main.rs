@@ -7,7 +7,9 @@ mod allocator;
 mod data;
 mod demo;
 mod lab;
+mod logs;
 mod serve;
+mod service;
 mod shell;
 
 use std::ffi::OsString;
@@ -100,13 +102,10 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     allocator::configure();
     halcyon::set_memory_collector(allocator::give_back);
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_env_filter(
-            tracing_subscriber::EnvFilter::try_from_env("HALCYON_LOG")
-                .unwrap_or_else(|_| "warn".into()),
-        )
-        .init();
+    logs::begin(match &arguments.command {
+        Some(Command::Serve(options)) => options.log_format,
+        _ => logs::LogFormat::Text,
+    });
     match arguments.command.unwrap_or_else(|| Command::Shell(shell::Options::default())) {
         Command::Shell(options) => shell::run(&options),
         Command::Serve(options) => serve::run(&options),
