@@ -8,6 +8,7 @@ mod data;
 mod demo;
 mod lab;
 mod logs;
+mod manuals;
 mod serve;
 mod service;
 mod shell;
@@ -16,7 +17,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 /// An in-memory SQL database that keeps its promises while the machine is busy.
 #[derive(Parser, Debug)]
@@ -89,6 +90,18 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Print the script by which a shell completes halcyon's command lines
+    Completions {
+        /// The shell
+        #[arg(value_enum)]
+        shell: manuals::CompletedShell,
+    },
+    /// Write the manual pages, one per subcommand
+    Man {
+        /// The folder that they go to, made if need be; without it they are printed
+        #[arg(value_name = "DIR")]
+        folder: Option<PathBuf>,
+    },
     /// Experiments: measured arms beside rivals, every answer checked (starts halcyon-lab)
     #[command(disable_help_flag = true)]
     Lab {
@@ -119,6 +132,8 @@ fn main() -> ExitCode {
             about("IMPORT DATABASE FROM", &folder, connect, data)
         }
         Command::Machine { json } => machine(json),
+        Command::Completions { shell } => manuals::completions(shell, Arguments::command()),
+        Command::Man { folder } => manuals::man(folder.as_deref(), Arguments::command()),
         Command::Lab { arguments } => lab::run(&arguments),
     }
 }

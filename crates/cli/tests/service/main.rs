@@ -1,6 +1,7 @@
-//! What those who run a server meet: its log, what its service manager is told.
+//! What those who run a server meet: its log, what its service manager is told, completions and manual pages.
 
 mod logs;
+mod manuals;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
