@@ -49,6 +49,11 @@ impl FromArgMatches for Tuning {
 }
 
 impl Tuning {
+    /// The value that was given for a setting, as SHOW prints it; `None` without one, or if one is refused.
+    pub fn given(&self, name: &str) -> Option<String> {
+        Some(self.options().ok()?.settings.get(name)?.to_owned())
+    }
+
     fn options(&self) -> Result<DatabaseOptions, SqlError> {
         let mut options = DatabaseOptions::default();
         self.given.iter().try_for_each(|(name, value)| options.set(name, value))?;

@@ -6,6 +6,7 @@
 mod allocator;
 mod data;
 mod demo;
+mod doctor;
 mod lab;
 mod logs;
 mod manuals;
@@ -90,6 +91,8 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Say what is misconfigured: of the machine, the folder, the server's options, a running server
+    Doctor(doctor::Options),
     /// Print the script by which a shell completes halcyon's command lines
     Completions {
         /// The shell
@@ -132,6 +135,7 @@ fn main() -> ExitCode {
             about("IMPORT DATABASE FROM", &folder, connect, data)
         }
         Command::Machine { json } => machine(json),
+        Command::Doctor(options) => doctor::run(&options),
         Command::Completions { shell } => manuals::completions(shell, Arguments::command()),
         Command::Man { folder } => manuals::man(folder.as_deref(), Arguments::command()),
         Command::Lab { arguments } => lab::run(&arguments),

@@ -1,5 +1,7 @@
-//! What those who run a server meet: its log, what its service manager is told, completions and manual pages.
+//! What those who run a server meet: its log, what its service manager is told, `halcyon doctor`, completions and
+//! manual pages.
 
+mod doctor;
 mod logs;
 mod manuals;
 
