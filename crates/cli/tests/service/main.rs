@@ -1,9 +1,10 @@
-//! What those who run a server meet: its log, what its service manager is told, `halcyon doctor`, completions and
-//! manual pages.
+//! What those who run a server meet: its log, what its service manager is told, `halcyon doctor`, completions,
+//! manual pages and the Debian package.
 
 mod doctor;
 mod logs;
 mod manuals;
+mod package;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
