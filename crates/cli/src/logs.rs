@@ -201,4 +201,35 @@ mod tests {
             timestamp.chars().map(|c| if c.is_ascii_digit() { '9' } else { c }).collect();
         assert_eq!(shape, "9999-99-99T99:99:99.999999Z");
     }
+
+    /// The child of the test below: a process of its own, since a log is for a whole process.
+    #[test]
+    fn a_thread_of_the_child_panics() {
+        if std::env::var_os("HALCYON_TEST_PANICS").is_none() {
+            return;
+        }
+        begin(LogFormat::Json);
+        let panicked = std::thread::spawn(|| panic!("two\nlines")).join();
+        assert!(panicked.is_err());
+        failure("the end");
+        std::process::exit(7);
+    }
+
+    #[test]
+    fn a_panic_is_an_event_too() {
+        let output = std::process::Command::new(std::env::current_exe().expect("a path"))
+            .args(["--exact", "logs::tests::a_thread_of_the_child_panics"])
+            .env("HALCYON_TEST_PANICS", "1")
+            .output()
+            .expect("it runs");
+        assert_eq!(output.status.code(), Some(7), "{output:?}");
+        let text = String::from_utf8(output.stderr).expect("UTF-8");
+        let events: Vec<Value> =
+            text.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+        let messages: Vec<&str> =
+            events.iter().map(|event| event["message"].as_str().expect("a text")).collect();
+        let [panic, end] = messages[..] else { panic!("{text}") };
+        assert!(panic.contains("two\nlines") && panic.contains("logs.rs"), "{panic}");
+        assert_eq!(end, "the end");
+    }
 }

@@ -175,7 +175,11 @@ fn start(
         opened.map_err(|error| error.to_string())?;
     }
     let traffic = demo.map(Demo::start);
-    tell_ready(options, &server, console.as_ref(), begin);
+    tell_ready(&server, console.as_ref(), begin);
+    // A service's journal needs no advice, and no keyboard ends it.
+    if !logs::is_json() && !manager.is_there() {
+        let _ = writeln!(std::io::stdout(), "{}", invitation(server.address(), options.demo));
+    }
     manager.ready(&server.address().to_string());
     signals.wait();
     manager.stopping();
@@ -189,7 +193,7 @@ fn start(
 }
 
 /// Says where the server listens: to people on standard output, or to the log if that is for programs.
-fn tell_ready(options: &Options, server: &Server, console: Option<&Console>, begin: Instant) {
+fn tell_ready(server: &Server, console: Option<&Console>, begin: Instant) {
     let (address, seconds) = (server.address(), begin.elapsed().as_secs_f64());
     if logs::is_json() {
         let console = console.map(|console| console.url().to_string());
@@ -205,7 +209,6 @@ fn tell_ready(options: &Options, server: &Server, console: Option<&Console>, beg
     if let Some(path) = server.unix_socket() {
         let _ = writeln!(out, "Unix socket at {}", path.display());
     }
-    let _ = writeln!(out, "{}", invitation(address, options.demo));
 }
 
 fn config(options: &Options) -> Result<ServerConfig, String> {

@@ -27,6 +27,11 @@ impl Manager {
         Manager(address.and_then(|address| Some((UnixDatagram::unbound().ok()?, address))))
     }
 
+    /// Whether there is one.
+    pub fn is_there(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// The server answers clients; `place`: where.
     pub fn ready(&self, place: &str) {
         self.tell(&format!("READY=1\nSTATUS=listening at {place}"));
@@ -82,5 +87,6 @@ mod tests {
         std::fs::remove_file(&path).expect("the socket's file");
         Manager::at(Some(path.as_os_str())).stopping();
         Manager::at(None).stopping();
+        assert!(!Manager::at(None).is_there());
     }
 }
