@@ -49,6 +49,11 @@ impl FromArgMatches for Tuning {
 }
 
 impl Tuning {
+    /// The value that was given for a setting, as SHOW prints it; `None` without one, or if one is refused.
+    pub fn given(&self, name: &str) -> Option<String> {
+        Some(self.options().ok()?.settings.get(name)?.to_owned())
+    }
+
     fn options(&self) -> Result<DatabaseOptions, SqlError> {
         let mut options = DatabaseOptions::default();
         self.given.iter().try_for_each(|(name, value)| options.set(name, value))?;
@@ -142,12 +147,12 @@ fn report(found: &Opened) -> String {
 }
 
 fn tell(error: &SqlError) {
-    eprintln!("error: {}", error.message());
-    for (name, part) in [("detail", &error.fields().detail), ("hint", &error.fields().hint)] {
-        if let Some(part) = part {
-            eprintln!("{name}: {part}");
-        }
-    }
+    let parts = [("detail", &error.fields().detail), ("hint", &error.fields().hint)];
+    let parts = parts.into_iter().filter_map(|(name, part)| Some((name, part.as_ref()?)));
+    let message = parts.fold(error.message().to_string(), |message, (name, part)| {
+        format!("{message}\n{name}: {part}")
+    });
+    crate::logs::failure(&message);
 }
 
 /// The progress of opening, on a terminal's stderr.

@@ -6,15 +6,19 @@
 mod allocator;
 mod data;
 mod demo;
+mod doctor;
 mod lab;
+mod logs;
+mod manuals;
 mod serve;
+mod service;
 mod shell;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 /// An in-memory SQL database that keeps its promises while the machine is busy.
 #[derive(Parser, Debug)]
@@ -87,6 +91,20 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Say what is misconfigured: of the machine, the folder, the server's options, a running server
+    Doctor(doctor::Options),
+    /// Print the script by which a shell completes halcyon's command lines
+    Completions {
+        /// The shell
+        #[arg(value_enum)]
+        shell: manuals::CompletedShell,
+    },
+    /// Write the manual pages, one per subcommand
+    Man {
+        /// The folder that they go to, made if need be; without it they are printed
+        #[arg(value_name = "DIR")]
+        folder: Option<PathBuf>,
+    },
     /// Experiments: measured arms beside rivals, every answer checked (starts halcyon-lab)
     #[command(disable_help_flag = true)]
     Lab {
@@ -100,13 +118,10 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     allocator::configure();
     halcyon::set_memory_collector(allocator::give_back);
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_env_filter(
-            tracing_subscriber::EnvFilter::try_from_env("HALCYON_LOG")
-                .unwrap_or_else(|_| "warn".into()),
-        )
-        .init();
+    logs::begin(match &arguments.command {
+        Some(Command::Serve(options)) => options.log_format,
+        _ => logs::LogFormat::Text,
+    });
     match arguments.command.unwrap_or_else(|| Command::Shell(shell::Options::default())) {
         Command::Shell(options) => shell::run(&options),
         Command::Serve(options) => serve::run(&options),
@@ -120,6 +135,9 @@ fn main() -> ExitCode {
             about("IMPORT DATABASE FROM", &folder, connect, data)
         }
         Command::Machine { json } => machine(json),
+        Command::Doctor(options) => doctor::run(&options),
+        Command::Completions { shell } => manuals::completions(shell, Arguments::command()),
+        Command::Man { folder } => manuals::man(folder.as_deref(), Arguments::command()),
         Command::Lab { arguments } => lab::run(&arguments),
     }
 }

@@ -9,9 +9,11 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use halcyon::{Database, Workers};
 use halcyon_console::{Console, ConsoleConfig};
-use halcyon_server::{ServerConfig, TlsFiles, UnixSocket, serve};
+use halcyon_server::{Server, ServerConfig, TlsFiles, UnixSocket, serve};
 
 use crate::demo::Demo;
+use crate::logs;
+use crate::service::Manager;
 
 /// Options of `halcyon serve`.
 #[derive(Args, Debug, Clone)]
@@ -64,6 +66,9 @@ pub struct Options {
     /// Connections at once
     #[arg(long, value_name = "N", default_value_t = 2_000)]
     pub connections: usize,
+    /// Form of the log on standard error; json: one object a line, and nothing on standard output
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
+    pub log_format: crate::logs::LogFormat,
     /// Microseconds that a thread looks for the next message of a client that answers at once before it sleeps; 0: never
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 150, value_parser = clap::value_parser!(u64).range(..=10_000))]
     pub busy_poll: u64,
@@ -71,7 +76,7 @@ pub struct Options {
 
 /// Numbers of processors.
 #[derive(Debug, Clone, Default)]
-pub struct Processors(Vec<u32>);
+pub struct Processors(pub Vec<u32>);
 
 /// A list of processors as the kernel writes it, each of which this process may use.
 fn processors(text: &str) -> Result<Processors, String> {
@@ -110,7 +115,8 @@ impl Options {
         Workers { count: self.workers, dedicated, fifo: self.fifo, ..Workers::default() }
     }
 
-    fn tls(&self) -> Option<TlsFiles> {
+    /// The files of certificate and key.
+    pub fn tls(&self) -> Option<TlsFiles> {
         let (certificate, key) = self.tls_cert.clone().zip(self.tls_key.clone())?;
         Some(TlsFiles { certificate, key })
     }
@@ -122,21 +128,23 @@ pub fn run(options: &Options) -> ExitCode {
     let console = match options.http.map(|listen| console(options, listen)).transpose() {
         Ok(console) => console,
         Err(message) => {
-            eprintln!("error: {message}");
+            logs::failure(&message);
             return ExitCode::FAILURE;
         }
     };
     let begin = Instant::now();
+    let manager = Manager::of_environment();
+    manager.status("opening the database");
     let folder = options.data.as_deref();
     let spill = options.spill.as_deref();
     let database = match crate::data::open(folder, &options.tuning, options.workers(), spill) {
         Ok(database) => database,
         Err(code) => return code,
     };
-    match start(options, database, console, begin) {
+    match start(options, database, console, &manager, begin) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
-            eprintln!("error: {message}");
+            logs::failure(&message);
             ExitCode::FAILURE
         }
     }
@@ -152,6 +160,7 @@ fn start(
     options: &Options,
     database: Database,
     console: Option<Console>,
+    manager: &Manager,
     begin: Instant,
 ) -> Result<(), String> {
     let config = config(options)?;
@@ -166,25 +175,40 @@ fn start(
         opened.map_err(|error| error.to_string())?;
     }
     let traffic = demo.map(Demo::start);
-    // Nobody may be reading: a server outlives the program that has started it and waited for this.
-    let mut out = std::io::stdout();
-    let seconds = begin.elapsed().as_secs_f64();
-    let _ = writeln!(out, "ready after {seconds:.1} s at {}", server.address());
-    if let Some(console) = &console {
-        let _ = writeln!(out, "console at {}", console.url());
+    tell_ready(&server, console.as_ref(), begin);
+    // A service's journal needs no advice, and no keyboard ends it.
+    if !logs::is_json() && !manager.is_there() {
+        let _ = writeln!(std::io::stdout(), "{}", invitation(server.address(), options.demo));
     }
-    if let Some(path) = server.unix_socket() {
-        let _ = writeln!(out, "Unix socket at {}", path.display());
-    }
-    let _ = writeln!(out, "{}", invitation(server.address(), options.demo));
+    manager.ready(&server.address().to_string());
     signals.wait();
-    let _ = writeln!(std::io::stderr(), "ending");
+    manager.stopping();
+    logs::remark("ending");
     drop(traffic);
     drop(console);
     server.shutdown();
     // A session that is still ending must not keep the log's last bytes in memory.
     database.close();
     Ok(())
+}
+
+/// Says where the server listens: to people on standard output, or to the log if that is for programs.
+fn tell_ready(server: &Server, console: Option<&Console>, begin: Instant) {
+    let (address, seconds) = (server.address(), begin.elapsed().as_secs_f64());
+    if logs::is_json() {
+        let console = console.map(|console| console.url().to_string());
+        let unix_socket = server.unix_socket().map(|path| path.display().to_string());
+        return tracing::info!(%address, seconds, console, unix_socket, "ready");
+    }
+    // Nobody may be reading: a server outlives the program that has started it and waited for this.
+    let mut out = std::io::stdout();
+    let _ = writeln!(out, "ready after {seconds:.1} s at {address}");
+    if let Some(console) = console {
+        let _ = writeln!(out, "console at {}", console.url());
+    }
+    if let Some(path) = server.unix_socket() {
+        let _ = writeln!(out, "Unix socket at {}", path.display());
+    }
 }
 
 fn config(options: &Options) -> Result<ServerConfig, String> {

@@ -7,13 +7,30 @@ use std::time::Duration;
 /// Bytes that the process may have: the least limit of its control groups (versions 1 and 2), at most
 /// the machine's memory. `None` if the system tells neither.
 pub fn memory_max() -> Option<u64> {
-    let machine = meminfo(&fs::read_to_string("/proc/meminfo").ok()?);
-    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let folder = Path::new("/sys/fs/cgroup");
-    let limits = limit_files(&groups).into_iter();
-    let limits =
-        limits.filter_map(|file| group_limit(&fs::read_to_string(folder.join(file)).ok()?));
-    limits.chain(machine).min()
+    memory_max_under(Path::new("/"), "self")
+}
+
+/// Bytes that a process may have, as [`memory_max`] says, by the files under `root`.
+pub(crate) fn memory_max_under(root: &Path, process: &str) -> Option<u64> {
+    let machine = meminfo(&fs::read_to_string(root.join("proc/meminfo")).ok()?);
+    group_limits(root, process, limit_files).chain(machine).min()
+}
+
+/// Bytes of swap that the control groups of a process (version 2) allow; `None` if they set no limit.
+pub(crate) fn swap_max_under(root: &Path, process: &str) -> Option<u64> {
+    group_limits(root, process, swap_limit_files).min()
+}
+
+/// The limits in those files that the groups of a process have.
+fn group_limits(
+    root: &Path,
+    process: &str,
+    files: fn(&str) -> Vec<String>,
+) -> impl Iterator<Item = u64> {
+    let groups = fs::read_to_string(root.join(format!("proc/{process}/cgroup")));
+    let folder = root.join("sys/fs/cgroup");
+    let files = files(&groups.unwrap_or_default()).into_iter();
+    files.filter_map(move |file| group_limit(&fs::read_to_string(folder.join(file)).ok()?))
 }
 
 /// Bytes of the process that only memory has: its resident pages but for those of files.
@@ -86,6 +103,14 @@ fn limit_files(groups: &str) -> Vec<String> {
     files
 }
 
+/// The files of version 2 that limit swap, as [`limit_files`] has those that limit memory.
+fn swap_limit_files(groups: &str) -> Vec<String> {
+    let files = limit_files(groups).into_iter();
+    let files = files
+        .filter_map(|file| Some(format!("{}memory.swap.max", file.strip_suffix("memory.max")?)));
+    files.collect()
+}
+
 /// A group's limit; `None` if the group has none.
 fn group_limit(text: &str) -> Option<u64> {
     // Version 1 writes the largest number of whole pages for no limit.
@@ -120,6 +145,10 @@ mod tests {
             ]
         );
         assert_eq!(limit_files("nonsense\n"), Vec::<String>::new());
+        assert_eq!(
+            swap_limit_files("0::/a.slice\n4:memory:/docker\n"),
+            ["a.slice/memory.swap.max", "memory.swap.max"]
+        );
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! things that only an attempt can tell (real-time policy, locked memory, performance events) are
 //! tried on a scratch thread, and left as they were.
 
+use crate::conditions::{HUGE_PAGES, text};
 use crate::topology::{Topology, list_text, read_list};
 use crate::{clock, counters, memory, schedule};
 use serde::Serialize;
@@ -79,11 +80,6 @@ pub fn report() -> Report {
         kernel: kernel.trim().to_owned(),
         features,
     }
-}
-
-/// Text of a file under the root, if it can be read.
-fn text(root: &Path, path: &str) -> Option<String> {
-    Some(fs::read_to_string(root.join(path)).ok()?.trim().to_owned())
 }
 
 /// The features that files tell of.
@@ -343,7 +339,7 @@ fn huge_reserved(root: &Path) -> Feature {
 }
 
 fn huge_transparent(root: &Path) -> Feature {
-    let path = "sys/kernel/mm/transparent_hugepage/enabled";
+    let path = HUGE_PAGES;
     let setting = text(root, path);
     let state = match &setting {
         None => Availability::Absent,

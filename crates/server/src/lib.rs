@@ -31,4 +31,4 @@ pub mod wire;
 pub use config::{ServerConfig, StartError, UnixSocket, is_loopback, refuse_exposure};
 pub use logins::{Logins, Seat};
 pub use server::{Server, serve};
-pub use tls::{Tls, TlsError, TlsFiles};
+pub use tls::{Tls, TlsError, TlsFiles, Validity};

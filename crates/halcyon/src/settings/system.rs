@@ -70,6 +70,11 @@ impl SystemSettings {
         Ok(())
     }
 
+    /// The value that was given for a setting, as SHOW prints it.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.given.get(name).map(String::as_str)
+    }
+
     /// Whether a value was given on opening, so that ALTER SYSTEM changes nothing until the next
     /// start.
     pub(crate) fn gives(&self, name: &str) -> bool {
