@@ -51,7 +51,7 @@ use halcyon_base::memory::Work;
 use halcyon_base::{clock, parking};
 use halcyon_operators::{findings_reach_scans, hash_joins, on_workers, paced, shared_parts};
 use halcyon_store::Partition;
-use halcyon_task::{Annotation, ClassId, Locality, Priority, RunningGroup};
+use halcyon_task::{Locality, RunningGroup};
 use halcyon_txn::{CancelToken, Mode};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
@@ -426,13 +426,15 @@ impl AnalyticalPlan {
         // An island is left only if it has not got the workers that the statement may have.
         let island = runtime.worker_count() / runtime.island_count().max(1);
         let locality = if threads <= island { Locality::OneIsland } else { Locality::Spread };
-        drop(group.future(annotation(placement), work));
+        let place = executions::Place { class: placement.class, band: placement.band };
+        drop(group.future(place.annotation(), work));
         let group = group.enqueue(locality).map_err(|_| cancelled())?;
         self.df.executions().note(executions::Execution {
             session: env.session.session_id,
             began_us: clock::wall_us(),
             workers: threads,
             group: group.clone(),
+            place: Arc::new(Mutex::new(place)),
         });
         Ok(Execution::Group(group))
     }
@@ -443,17 +445,6 @@ fn placement<'e>(env: &'e Env<'_>, rows: u64) -> &'e Placement {
     let session = env.session;
     let is_long = rows.saturating_mul(NS_PER_ROW) >= LONG_NS;
     session.long_placement.as_ref().filter(|_| is_long).unwrap_or(&session.placement)
-}
-
-/// What the task runtime is told of the tasks of a statement; those that they spawn inherit it.
-fn annotation(placement: &Placement) -> Annotation {
-    let band = match placement.band {
-        0 => Priority::Urgent,
-        1 => Priority::High,
-        2 => Priority::Normal,
-        _ => Priority::Low,
-    };
-    Annotation::new().class(ClassId(placement.class)).priority(band)
 }
 
 /// Runs `work` on a thread of its own.

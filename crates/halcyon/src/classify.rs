@@ -10,6 +10,7 @@ use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_workload::{ClassId, Context, Object, Resolution, Snapshot};
 
 use crate::activity::{ClassShown, Watch};
+use crate::inheritance;
 use crate::session::Session;
 use crate::session_class::SessionClass;
 use crate::workload::InClass;
@@ -102,7 +103,10 @@ impl Session {
         let found = SessionClass::of(&snapshot, class, limits, resolution);
         self.class = SessionClass { epoch, catalog, mapped, objects, ..found };
         if self.class.is_measured {
-            self.shared.workload.steward.start(|| workload_watch::Watch::over(&self.shared));
+            self.shared.workload.steward.start(|| {
+                inheritance::begin(&self.shared);
+                workload_watch::Watch::over(&self.shared)
+            });
         }
         self.take_place();
     }

@@ -48,6 +48,7 @@ mod explanation;
 mod fetch;
 mod following;
 mod hidden;
+mod inheritance;
 mod live;
 mod memory;
 mod options;

@@ -243,15 +243,18 @@ impl Live for View {
 
     fn tasks(&self) -> Vec<TasksRow> {
         let Some(runtime) = self.shared.datafusion.started_runtime() else { return Vec::new() };
-        let workers = runtime.workers();
+        let (workers, snapshot) = (runtime.workers(), self.shared.workload.snapshot());
         let row = |execution: Execution| {
             let group = execution.group.number();
+            let place = *execution.place.lock();
             TasksRow {
                 session: execution.session,
                 began_us: execution.began_us,
                 tasks: execution.group.live(),
                 running: workers.iter().filter(|worker| worker.group == Some(group)).count() as u64,
                 workers: execution.workers as u64,
+                class: snapshot.class(halcyon_workload::ClassId(place.class)).name.to_string(),
+                band: place.name(),
             }
         };
         self.shared.datafusion.executions().under_way().into_iter().map(row).collect()

@@ -104,16 +104,21 @@ fn is_gated(snapshot: &Snapshot, class: ClassId, limits: &Limits) -> bool {
             || snapshot.brake() != halcyon_workload::Brake::Off)
 }
 
+/// The number of the band of a priority, 0 for the urgent one.
+pub(crate) fn band_number(limits: &Limits) -> u8 {
+    match band(limits.priority) {
+        Band::Urgent => 0,
+        Band::High => 1,
+        Band::Normal => 2,
+        Band::Low => 3,
+    }
+}
+
 /// The place of a statement of a class among the tasks of all.
 fn placement(snapshot: &Snapshot, class: ClassId, limits: &Limits) -> Placement {
     Placement {
         class: class.0,
-        band: match band(limits.priority) {
-            Band::Urgent => 0,
-            Band::High => 1,
-            Band::Normal => 2,
-            Band::Low => 3,
-        },
+        band: band_number(limits),
         workers_max: limits.statement_threads.map(|threads| threads as usize),
         is_watched: !snapshot.class(class).rules.is_empty(),
         quotas: quotas_of(snapshot, class),

@@ -141,7 +141,9 @@ impl Shared {
     /// Puts workload classes and mappings into force.
     fn define_classes(&self) {
         let machine = machine_of(&self.options, Some(&self.memory));
+        let before = self.workload.snapshot();
         let snapshot = self.workload.define(&self.catalog.load().workload, &machine);
+        self.workload.follow_priorities(&self.datafusion, &before, &snapshot);
         self.workload.define_targets(&self.datafusion, &snapshot);
         // A controller takes workers from statements that run.
         let has_targets = snapshot.classes().any(|class| class.limits.has_target());

@@ -643,3 +643,82 @@ fn definitions_change_under_load_and_no_statement_fails() {
                 WHERE workload_class_name IN ('low', 'top')";
     assert_eq!(one(&mut admin, left), "0|0");
 }
+
+/// A statement of many steps on the workers, which a test cancels.
+const ENDLESS: &str = "SELECT count(*) FROM big a JOIN big b ON a.k = b.k JOIN big c ON a.k = c.k WHERE a.i + b.i + c.i < 0";
+
+/// The bands of running statements of a class, as `halcyon.tasks` has them.
+fn bands(class: &str) -> String {
+    format!("SELECT band FROM halcyon.tasks WHERE workload_class_name = '{class}'")
+}
+
+#[test]
+fn a_statement_that_runs_follows_the_priority_of_its_class_and_rules_move_it() {
+    let (db, mut admin) = database();
+    run(
+        &mut admin,
+        "CREATE WORKLOAD CLASS batch SET 'PRIORITY' = '1'; CREATE WORKLOAD CLASS slow SET 'PRIORITY' = '5';
+         CREATE WORKLOAD MAPPING m WORKLOAD CLASS batch SET 'APPLICATION NAME' = 'etl'",
+    );
+    let mut session = of(&db, "etl");
+    let cancel = session.canceller();
+    let statement =
+        std::thread::spawn(move || session.query(ENDLESS, &[]).and_then(|rows| rows.collect()));
+    until(&mut admin, &bands("batch"), "low");
+    run(&mut admin, "ALTER WORKLOAD CLASS batch SET 'PRIORITY' = '7'");
+    assert_eq!(one(&mut admin, &bands("batch")), "high");
+    run(&mut admin, "ALTER WORKLOAD CLASS batch SET 'PRIORITY' = '0'");
+    assert_eq!(one(&mut admin, &bands("batch")), "low");
+    run(
+        &mut admin,
+        "ALTER WORKLOAD CLASS batch ADD RULE r WHEN STATEMENT ELAPSED TIME > 1ms THEN SWITCH TO slow",
+    );
+    until(&mut admin, &bands("slow"), "normal");
+    cancel.cancel();
+    let error = statement.join().expect("no panic").err().expect("it was cancelled");
+    assert_eq!(error.state(), SqlState::QUERY_CANCELED);
+}
+
+#[test]
+fn who_holds_a_lock_goes_on_with_the_priority_of_who_waits() {
+    let (db, mut admin) = database();
+    run(
+        &mut admin,
+        "CREATE WORKLOAD CLASS web SET 'PRIORITY' = '8'; CREATE WORKLOAD CLASS batch SET 'PRIORITY' = '1';
+         CREATE WORKLOAD MAPPING w WORKLOAD CLASS web SET 'APPLICATION NAME' = 'web';
+         CREATE WORKLOAD MAPPING b WORKLOAD CLASS batch SET 'APPLICATION NAME' = 'etl';
+         CREATE TABLE other (i INTEGER PRIMARY KEY); INSERT INTO other VALUES (1)",
+    );
+    // One holds a lock, another waits for the lock and holds one for which the web waits.
+    let (mut first, mut second) = (of(&db, "etl"), of(&db, "etl"));
+    run(&mut first, "BEGIN; UPDATE n SET i = i WHERE i = 1");
+    run(&mut second, "BEGIN; UPDATE other SET i = i WHERE i = 1");
+    let cancel = first.canceller();
+    let running = std::thread::spawn(move || {
+        let ended = first.query(ENDLESS, &[]).and_then(|rows| rows.collect()).err();
+        run(&mut first, "ROLLBACK");
+        (ended, first)
+    });
+    until(&mut admin, &bands("batch"), "low");
+    let second = std::thread::spawn(move || {
+        run(&mut second, "UPDATE n SET i = i WHERE i = 2; COMMIT");
+    });
+    let waits = "SELECT count(*) FROM halcyon.sessions WHERE state = 'waiting for a lock'";
+    until(&mut admin, waits, "1");
+    assert_eq!(one(&mut admin, &bands("batch")), "low", "those of one band lend nothing");
+    let web = start(&db, "web", "UPDATE other SET i = i WHERE i = 1");
+    until(&mut admin, &bands("batch"), "high");
+    cancel.cancel();
+    let (ended, mut first) = running.join().expect("no panic");
+    assert_eq!(ended.expect("it was cancelled").state(), SqlState::QUERY_CANCELED);
+    second.join().expect("its lock came");
+    let told = web.recv().expect("told").err();
+    assert_eq!(told.expect("there are no rows").state(), SqlState::NO_DATA, "its lock came");
+    // What was lent went back with the lock.
+    let cancel = first.canceller();
+    let next =
+        std::thread::spawn(move || first.query(ENDLESS, &[]).and_then(|rows| rows.collect()));
+    until(&mut admin, &bands("batch"), "low");
+    cancel.cancel();
+    assert!(next.join().expect("no panic").is_err());
+}

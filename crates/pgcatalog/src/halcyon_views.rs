@@ -139,6 +139,10 @@ system_views! {
         running: u64,
         /// Workers that may run them at once.
         workers: u64,
+        /// The workload class that they are of.
+        workload_class_name: String,
+        /// The band that they wait in: urgent, high, normal or low.
+        band: &'static str,
     }
 
     /// One row per transaction under way.
@@ -362,6 +366,8 @@ fn tasks(context: &Context) -> Vec<Tasks> {
             tasks: running.tasks,
             running: running.running,
             workers: running.workers,
+            workload_class_name: running.class,
+            band: running.band,
         })
     };
     context.live.tasks().into_iter().filter_map(row).collect()
@@ -775,6 +781,10 @@ pub struct TasksRow {
     pub running: u64,
     /// Workers that may run them at once.
     pub workers: u64,
+    /// Name of their workload class.
+    pub class: String,
+    /// Name of their band.
+    pub band: &'static str,
 }
 
 /// A lock on a partition, held or awaited.

@@ -7,8 +7,10 @@ use crate::deadlock::WaitGraph;
 use crate::lock::ParticipantId;
 use crate::log::Log;
 use crate::participant::Participant;
+use halcyon_base::SessionId;
 use halcyon_base::sync::atomic::{AtomicU64, Ordering};
 use halcyon_base::sync::{Arc, Mutex};
+use std::sync::OnceLock;
 
 /// What all transactions share, touched only when one has to wait or to be looked at.
 pub(crate) struct Center {
@@ -20,7 +22,12 @@ pub(crate) struct Center {
     /// How often an owner has settled its view without others that the same events went to
     /// ([`crate::view`]).
     pub(crate) lone_view_settlements: AtomicU64,
+    /// Called when a transaction has begun to wait for a lock, with its session.
+    pub(crate) on_wait: OnceLock<OnWait>,
 }
+
+/// Something to be called when a transaction of a session has begun to wait.
+pub(crate) type OnWait = Box<dyn Fn(SessionId) + Send + Sync>;
 
 impl Center {
     pub(crate) fn new(log: Option<Arc<Log>>) -> Self {
@@ -30,6 +37,7 @@ impl Center {
             next_txn: AtomicU64::new(1),
             log,
             lone_view_settlements: AtomicU64::new(0),
+            on_wait: OnceLock::new(),
         }
     }
 

@@ -23,7 +23,7 @@ use crate::lock_error::{Deadlock, Wait};
 use crate::participant::Participant;
 use crate::planted;
 use halcyon_base::sync::Arc;
-use halcyon_base::{PartitionId, TxnId};
+use halcyon_base::{PartitionId, SessionId, TxnId};
 
 /// A transaction in a lock's queue.
 pub(crate) struct Waiting {
@@ -83,6 +83,15 @@ impl WaitGraph {
             }
         }
         Ok(())
+    }
+
+    /// Who waits for which partition, and in which mode.
+    pub(crate) fn waits(&self) -> Vec<(SessionId, PartitionId, Mode)> {
+        let one = |waiting: &Waiting| {
+            let (_, session) = waiting.participant.published.identity()?;
+            Some((session, waiting.partition, waiting.want.mode()))
+        };
+        self.waiting.iter().filter_map(one).collect()
     }
 
     /// The position in `cycle` of the waiter that has least to lose.

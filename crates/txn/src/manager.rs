@@ -84,6 +84,42 @@ impl Manager {
         infos
     }
 
+    /// Has `told` called whenever a transaction has begun to wait for a lock, by the thread that waits, which holds
+    /// no latch then; with the transaction's session. Only the first call has an effect.
+    pub fn on_wait(&self, told: impl Fn(SessionId) + Send + Sync + 'static) {
+        let _ = self.0.center.on_wait.set(Box::new(told));
+    }
+
+    /// The sessions whose transactions hold what a session's transaction waits for, and what those wait for in turn;
+    /// each once. A moment, not a cut.
+    pub fn blockers(&self, session: SessionId) -> Vec<SessionId> {
+        let waits = self.0.center.waits.lock().waits();
+        let participants = self.0.center.participants.lock().clone();
+        let held: Vec<_> = participants
+            .iter()
+            .filter_map(|participant| {
+                let (_, session) = participant.published.identity()?;
+                Some((session, participant.published.held()))
+            })
+            .collect();
+        let mut found = vec![session];
+        let mut next = 0;
+        while let Some(&waiter) = found.get(next) {
+            next += 1;
+            for &(_, partition, mode) in waits.iter().filter(|(session, ..)| *session == waiter) {
+                let blocks = |&(locked, own): &(PartitionId, Mode)| {
+                    locked == partition && (own == Mode::Exclusive || mode == Mode::Exclusive)
+                };
+                for (holder, locks) in &held {
+                    if locks.iter().any(blocks) && !found.contains(holder) {
+                        found.push(*holder);
+                    }
+                }
+            }
+        }
+        found.split_off(1)
+    }
+
     /// All partition locks that are held or waited for, by partition.
     ///
     /// `cells` are the partitions whose queues are looked at, usually the catalog's. Held locks

@@ -348,8 +348,15 @@ impl Transaction {
         seat.publish_undo();
         seat.participant.published.state(TransactionState::Waiting);
         let joined = seat.join_queue(wish, id, &pool.center.waits);
-        if !matches!(joined, Ok(Joined::Waits(_))) {
-            seat.participant.published.state(TransactionState::Running);
+        match joined {
+            Ok(Joined::Waits(_)) => {
+                if let Some(told) = pool.center.on_wait.get()
+                    && let Some((_, session)) = seat.participant.published.identity()
+                {
+                    told(session);
+                }
+            }
+            _ => seat.participant.published.state(TransactionState::Running),
         }
         joined
     }

@@ -4,14 +4,14 @@
 use std::collections::VecDeque;
 
 use halcyon_plan::engine::DataFusion;
-use halcyon_plan::executions::Execution;
+use halcyon_plan::executions::{Execution, Place};
 use halcyon_task::{ClassId as TaskClass, Waits};
 use halcyon_workload::gate::{EVENTS, Observation, Ready};
 use halcyon_workload::{CLASSES, ClassId, Snapshot, Usage};
 use parking_lot::Mutex;
 
 use super::Workload;
-use crate::session_class::quotas_of;
+use crate::session_class::{band_number, quotas_of};
 
 /// A rule that has come to a statement.
 #[derive(Clone)]
@@ -85,11 +85,38 @@ impl Workload {
         events.push_back(RuleEvent { at_ns, session, class, told, usage: *usage });
     }
 
-    /// Has the running statement of a session go on with the workers of another class. Its priority stays.
+    /// Has the running statement of a session go on with the workers and the priority of another class.
     pub fn move_to(&self, df: &DataFusion, snapshot: &Snapshot, session: u32, class: ClassId) {
         let Some(runtime) = df.started_runtime() else { return };
         let quotas = df.quotas().under(&quotas_of(snapshot, class), runtime);
-        of_session(df, session).for_each(|execution| execution.group.under(&quotas));
+        let band = band_number(&snapshot.class(class).limits);
+        for execution in of_session(df, session) {
+            execution.group.under(&quotas);
+            execution.go_on_at(|_| Place { class: class.0, band });
+        }
+    }
+
+    /// Has the running statements of classes go on with the priorities that the classes have in `after`. Statements
+    /// that hints or waits for their locks have given another priority keep that.
+    pub fn follow_priorities(&self, df: &DataFusion, before: &Snapshot, after: &Snapshot) {
+        for execution in df.executions().under_way() {
+            execution.go_on_at(|place| {
+                let band =
+                    |snapshot: &Snapshot| band_number(&snapshot.class(ClassId(place.class)).limits);
+                match place.band == band(before) {
+                    true => Place { band: band(after), ..place },
+                    false => place,
+                }
+            });
+        }
+    }
+
+    /// Has the running statements of a session, which holds a lock that somebody waits for, go on with at least the
+    /// priority of who waits.
+    pub fn raise(&self, df: &DataFusion, session: u32, band: u8) {
+        for execution in of_session(df, session) {
+            execution.go_on_at(|place| Place { band: place.band.min(band), ..place });
+        }
     }
 
     /// Has the running statement of a session go on with a part of its workers, and with one at least. What its class

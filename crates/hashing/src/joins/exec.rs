@@ -440,6 +440,9 @@ impl<const N: usize> Work<N> {
                         continue;
                     }
                     drop(timer);
+                    if probe.has_more() {
+                        continue;
+                    }
                     let next = match &mut self.right {
                         Some(right) => right.next().await,
                         None => None,
@@ -466,6 +469,7 @@ impl<const N: usize> Work<N> {
                     let timer = time.timer();
                     match leftover.next(self.rows_max)? {
                         Some(batch) => self.put(batch)?,
+                        None if leftover.has_more() => {}
                         None => self.state = State::Ended,
                     }
                     drop(timer);

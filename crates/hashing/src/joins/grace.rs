@@ -254,6 +254,9 @@ impl<const N: usize> Grace<N> {
                     if let Some(batch) = probe.next(rows_max)? {
                         return Ok(Some(batch));
                     }
+                    if probe.has_more() {
+                        continue;
+                    }
                     match pieces.next() {
                         Some(piece) => probe.set(reader.read(&piece).await?)?,
                         None => {

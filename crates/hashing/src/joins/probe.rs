@@ -14,6 +14,9 @@ use crate::joins::build::{BLOCK_BITS, Build, nulls};
 use crate::joins::plan::{Join, Source, batch_of};
 use crate::keys::Rows;
 
+/// Rows of the table that are looked at before others may run, whether they give pairs or not.
+const LOOKS_MAX: usize = 1 << 16;
+
 /// Pairs of rows: of a batch that looks up, and numbers of rows in the table. Number 0: no row.
 #[derive(Debug, Default)]
 struct Pairs {
@@ -91,12 +94,18 @@ impl<const N: usize> Probe<N> {
         Ok(())
     }
 
-    /// The next rows of the batch, at most `rows_max` but for those without a match; `None` once all were given.
+    /// Whether rows of the batch have not been looked up to their end.
+    pub(crate) fn has_more(&self) -> bool {
+        self.batch.is_some()
+    }
+
+    /// The rows of the next pairs of the batch, at most `rows_max` but for those without a match; `None` if these give
+    /// none, and there may be more ([`Probe::has_more`]): the caller lets others run between two pieces.
     pub(crate) fn next(&mut self, rows_max: usize) -> Result<Option<RecordBatch>> {
         use JoinType::{
             Full, Inner, Left, LeftAnti, LeftMark, LeftSemi, Right, RightAnti, RightMark, RightSemi,
         };
-        while let Some(batch) = self.batch.take() {
+        if let Some(batch) = self.batch.take() {
             let pairs = self.pairs(rows_max);
             let pairs = self.restricted(&batch, pairs)?;
             if self.join.gives_build_rows() {
@@ -117,14 +126,12 @@ impl<const N: usize> Probe<N> {
             if self.row < batch.num_rows() {
                 self.batch = Some(batch);
             }
-            if rows.is_some() {
-                return Ok(rows);
-            }
+            return Ok(rows);
         }
         Ok(None)
     }
 
-    /// The next pairs whose keys are equal.
+    /// The next pairs whose keys are equal: at most `rows_max`, among [`LOOKS_MAX`] rows of the table.
     fn pairs(&mut self, rows_max: usize) -> Pairs {
         let mut pairs = Pairs::default();
         let one_is_enough = self.join.residual.is_none()
@@ -133,6 +140,7 @@ impl<const N: usize> Probe<N> {
                 JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark
             );
         let end = self.first.len();
+        let mut looks = 0;
         pairs.probe.reserve(rows_max.min(end));
         pairs.build.reserve(rows_max.min(end));
         let is_direct = self.build.is_direct();
@@ -145,21 +153,22 @@ impl<const N: usize> Probe<N> {
             let key = &self.rows.keys[row];
             while number != 0 {
                 let next = self.build.next(number);
+                looks += 1;
                 if is_direct || self.build.has_key(number, key, &self.texts, row) {
                     pairs.push(row as u32, number);
                     if one_is_enough {
                         break;
                     }
-                    if pairs.len() >= rows_max && next != 0 {
-                        self.number = next;
-                        return pairs;
-                    }
+                }
+                if (pairs.len() >= rows_max || looks >= LOOKS_MAX) && next != 0 {
+                    self.number = next;
+                    return pairs;
                 }
                 number = next;
             }
             self.number = 0;
             self.row += 1;
-            if pairs.len() >= rows_max {
+            if pairs.len() >= rows_max || looks >= LOOKS_MAX {
                 return pairs;
             }
         }
@@ -285,12 +294,22 @@ impl<const N: usize> Leftover<N> {
         Leftover { build, row: 0 }
     }
 
-    /// The next rows, at most `rows_max`; `None` once all were given.
+    /// Whether there are rows that have not been looked at.
+    pub(crate) fn has_more(&self) -> bool {
+        self.row < self.build.rows()
+    }
+
+    /// The next rows, at most `rows_max`; `None` if the next [`LOOKS_MAX`] rows of the table give none, and there may be
+    /// more ([`Leftover::has_more`]).
     pub(crate) fn next(&mut self, rows_max: usize) -> Result<Option<RecordBatch>> {
         let join = Arc::clone(&self.build.join);
-        let Some(wanted) = join.leftover() else { return Ok(None) };
+        let Some(wanted) = join.leftover() else {
+            self.row = self.build.rows();
+            return Ok(None);
+        };
+        let end = self.build.rows().min(self.row + LOOKS_MAX);
         let mut numbers = Vec::with_capacity(rows_max.min(self.build.rows()));
-        while self.row < self.build.rows() && numbers.len() < rows_max {
+        while self.row < end && numbers.len() < rows_max {
             if wanted.is_none_or(|wanted| self.build.was_visited(self.row) == wanted) {
                 numbers.push(self.row as u32 + 1);
             }

@@ -1,9 +1,11 @@
 //! Random rows, joined here and by DataFusion's operator.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow::array::{
     Array, ArrayRef, Date32Array, Decimal128Array, Int32Array, Int64Array, RecordBatch,
@@ -12,13 +14,13 @@ use arrow::array::{
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::util::display::array_value_to_string;
-use datafusion::common::{DataFusionError, JoinSide, JoinType, NullEquality, Result};
+use datafusion::common::{DataFusionError, JoinSide, JoinType, NullEquality, Result, ScalarValue};
 use datafusion::datasource::memory::{DataSourceExec, MemorySourceConfig};
 use datafusion::execution::TaskContext;
 use datafusion::execution::disk_manager::DiskManagerBuilder;
 use datafusion::execution::memory_pool::{MemoryPool, MemoryReservation, UnboundedMemoryPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-use datafusion::logical_expr::Operator;
+use datafusion::logical_expr::{ColumnarValue, Operator};
 use datafusion::physical_expr::expressions::{BinaryExpr, Column, DynamicFilterPhysicalExpr, lit};
 use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
@@ -28,6 +30,7 @@ use datafusion::physical_plan::{
     ExecutionPlan, ExecutionPlanProperties, Partitioning, collect_partitioned,
 };
 use datafusion::prelude::SessionConfig;
+use halcyon_base::interrupt::watching;
 use halcyon_base::rng::Rng;
 use halcyon_spill::{Spill, SpillFolder};
 use halcyon_sql::diagnose::sql_error;
@@ -507,5 +510,83 @@ impl crate::joins::found::Table for Few {
 
     fn put(&self, _: usize, _: &mut crate::joins::found::Filter) -> Option<usize> {
         None
+    }
+}
+
+/// A condition that holds for no pair, and counts how often it is asked.
+#[derive(Debug, Default)]
+struct Never(Arc<AtomicUsize>);
+
+impl PartialEq for Never {
+    fn eq(&self, _: &Never) -> bool {
+        true
+    }
+}
+
+impl Eq for Never {}
+
+impl Hash for Never {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
+}
+
+impl fmt::Display for Never {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("never")
+    }
+}
+
+impl PhysicalExpr for Never {
+    fn data_type(&self, _: &Schema) -> Result<DataType> {
+        Ok(DataType::Boolean)
+    }
+
+    fn nullable(&self, _: &Schema) -> Result<bool> {
+        Ok(false)
+    }
+
+    fn evaluate(&self, _: &RecordBatch) -> Result<ColumnarValue> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Ok(ColumnarValue::Scalar(ScalarValue::Boolean(Some(false))))
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
+        Vec::new()
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        _: Vec<Arc<dyn PhysicalExpr>>,
+    ) -> Result<Arc<dyn PhysicalExpr>> {
+        Ok(self)
+    }
+
+    fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+/// Pairs that the condition drops are looked at piece by piece, between which the statement may end and others run.
+#[test]
+fn a_join_that_gives_no_rows_can_be_cancelled_between_its_pieces() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let mut rng = Rng::new(3);
+    let (left, right) = (side(&mut rng, &[0], 1, 9), side(&mut rng, &[0], 1, 9));
+    let schema = Schema::new(vec![Field::new("l", DataType::Int32, true)]);
+    let columns = vec![ColumnIndex { index: 1, side: JoinSide::Left }];
+    let filter = JoinFilter::new(Arc::new(Never(Arc::clone(&asked))), columns, Arc::new(schema));
+    for kind in KINDS {
+        let (left, right) = (source(&left).expect("rows"), source(&right).expect("rows"));
+        let on = keys(1).into_iter().zip(keys(1)).collect();
+        let (mode, nulls) = (PartitionMode::CollectLeft, NullEquality::NullEqualsNothing);
+        let filter = Some(filter.clone());
+        let node = HashJoinExec::try_new(left, right, on, filter, &kind, None, mode, nulls, false);
+        let ours = JoinExec::in_place_of(&node.expect("a plan")).expect("a plan");
+        let ours = Arc::new(ours.expect("is done here")) as Arc<dyn ExecutionPlan>;
+        asked.store(0, Ordering::Relaxed);
+        let (stops, config) = (Arc::clone(&asked), SessionConfig::new().with_batch_size(10));
+        let context = TaskContext::default().with_session_config(config);
+        let ended = watching(move || stops.load(Ordering::Relaxed) > 0, || rows_in(&ours, context));
+        assert_eq!(sql_error(ended.expect_err("is cancelled"), "").state().as_str(), "57014");
+        assert_eq!(asked.load(Ordering::Relaxed), 1, "pieces of {kind} behind the cancellation");
     }
 }
