@@ -1,4 +1,4 @@
-//! Priorities that waiters for locks lend: whoever holds a lock that a statement of a higher band waits for goes on with
+//! Priorities that waiters for locks lend: a holder of a lock that a statement of a higher band waits for goes on with
 //! that band at least, and so do all for whom the holder waits in turn, so that no work of a band between the two keeps
 //! the waiter waiting (priority inheritance; workload classes, P4 §2).
 //!

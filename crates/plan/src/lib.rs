@@ -20,7 +20,6 @@ pub mod bind;
 mod brief;
 pub mod callables;
 mod concatenation;
-pub mod cte_scopes;
 mod dates;
 mod documents;
 pub mod domains;
