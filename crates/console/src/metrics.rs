@@ -405,7 +405,9 @@ fn classes(text: &mut Text, session: &mut Session) -> Result<(), SqlError> {
 }
 
 fn latencies(text: &mut Text, database: &Database) {
-    let help = format!("Time of statements from their beginning to their last row. {SAMPLED}");
+    let help = format!(
+        "Time of statements from the arrival of their bytes to the last byte of their answers. {SAMPLED}"
+    );
     let mut family = text.family("halcyon_class_latency_seconds", Kind::Histogram, &help);
     for of in database.class_latencies().iter().take(SERIES_MAX) {
         for (end, count) in &of.below[BOUNDS] {

@@ -46,7 +46,16 @@ const SITUATIONS: &[Situation] = &[
     ("workers", &["run_delay_ms", "sleeps"], workers_that_wait),
     (
         "tasks",
-        &["session", "statement", "started", "tasks", "running", "workers"],
+        &[
+            "session",
+            "statement",
+            "started",
+            "tasks",
+            "running",
+            "workers",
+            "workload_class_name",
+            "band",
+        ],
         tasks_of_a_query,
     ),
     ("transactions", &["transaction", "session", "isolation", "started", "locks"], a_transaction),
@@ -922,6 +931,8 @@ fn tasks_of_a_query(look: &mut Look) {
     until("inputs run beside", || look.number(&mut watcher, "tasks", &of) > 1.0);
     until("a worker runs them", || look.number(&mut watcher, "running", &of) >= 1.0);
     assert_eq!(look.at(&mut watcher, "workers", &of), "2");
+    assert_eq!(look.at(&mut watcher, "workload_class_name", &of), "_DEFAULT");
+    assert_eq!(look.at(&mut watcher, "band", &of), "normal");
     let count = "SELECT count(*)::text FROM halcyon.tasks";
     let mut clerk = database.session_as("clerk").expect("it may log in");
     assert_eq!(one(&mut clerk, count), "0", "they are another's");
