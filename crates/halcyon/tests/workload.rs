@@ -675,7 +675,7 @@ fn a_statement_that_runs_follows_the_priority_of_its_class_and_rules_move_it() {
     );
     until(&mut admin, &bands("slow"), "normal");
     cancel.cancel();
-    let error = statement.join().expect("no panic").err().expect("it was cancelled");
+    let error = statement.join().expect("no panic").expect_err("it was cancelled");
     assert_eq!(error.state(), SqlState::QUERY_CANCELED);
 }
 
