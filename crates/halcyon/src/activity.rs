@@ -6,7 +6,7 @@
 //! [`TIMED_ONE_IN`] executions; its total time is projected from those.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use halcyon_base::clock::{self, Moment};
@@ -56,8 +56,6 @@ pub(crate) struct SessionEntry {
     settings: Mutex<Settings>,
     /// The workload class of its last statement.
     class: Mutex<Option<ClassShown>>,
-    /// The band that waiters for its locks have lent the session's transaction; 255: none.
-    pub lent: AtomicU8,
     /// Rows of the session's last streamed result that were read.
     rows_read: AtomicU64,
     /// What a rule has said of the statement that began at a moment, and ended it.
@@ -222,7 +220,6 @@ impl SessionEntry {
             cursors: Mutex::default(),
             settings: Mutex::default(),
             class: Mutex::default(),
-            lent: AtomicU8::new(u8::MAX),
             rows_read: AtomicU64::new(0),
             ended_by_rule: Mutex::default(),
             running: AtomicBool::new(false),

@@ -1,21 +1,17 @@
 //! Priorities that waiters for locks lend: a holder of a lock that a statement of a higher band waits for goes on with
-//! that band at least, and so do all for whom the holder waits in turn, so that no work of a band between the two keeps
-//! the waiter waiting (priority inheritance; workload classes, P4 §2).
+//! that band at least, and so do all for whom the holder waits in turn and all who stand before the waiter, so that no
+//! work of a band between the two keeps the waiter waiting (priority inheritance; workload classes, P4 §2).
 //!
-//! A transaction keeps what was lent until it ends: it may hold the lock as long. Look-ups and writes run with the
-//! priority of the operating system, which nothing raises; what is raised are tasks on the workers.
+//! A transaction keeps what was lent until it ends, also for statements to come: it may hold the lock as long.
+//! Look-ups and writes run with the priority of the operating system, which nothing raises; what is raised are tasks on
+//! the workers.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use halcyon_base::ids::SessionId;
 
-use crate::session::Session;
-use crate::session_class::band_number;
+use crate::session_class::{band_number, is_of_engine};
 use crate::shared::Shared;
-
-/// No band is lent.
-pub(crate) const NONE_LENT: u8 = u8::MAX;
 
 /// Has waits for locks lend priorities from now on. Databases without classes of users need none.
 pub(crate) fn begin(shared: &Arc<Shared>) {
@@ -26,48 +22,22 @@ pub(crate) fn begin(shared: &Arc<Shared>) {
 /// A session has begun to wait for a lock.
 fn lend(shared: &Weak<Shared>, waiter: SessionId) {
     let Some(shared) = shared.upgrade() else { return };
-    let snapshot = shared.workload.snapshot();
-    let sessions = shared.sessions.lock();
-    let Some(entry) = sessions.get(&waiter.0) else { return };
-    let Some(shown) = entry.class() else { return };
-    let band = band_number(&shown.limits).min(entry.lent.load(Ordering::Relaxed));
-    drop(sessions);
+    let entry = shared.sessions.lock().get(&waiter.0).cloned();
+    let Some(shown) = entry.and_then(|entry| entry.class()) else { return };
+    let executions = shared.datafusion.executions();
+    let own = band_number(&shown.limits);
+    let band = executions.lent_to(waiter.0).map_or(own, |lent| lent.min(own));
     // Waits are frequent where all have one band.
-    let is_lower = |class: &halcyon_workload::Class| band_number(&class.limits) > band;
-    let runs = |class: &halcyon_workload::Class| {
-        shared.workload.counts[usize::from(class.id.0)].running.load(Ordering::Relaxed) > 0
-    };
-    if !snapshot.classes().any(|class| is_lower(class) && runs(class)) {
+    let snapshot = shared.workload.snapshot();
+    let mut classes = snapshot.classes().filter(|class| !is_of_engine(class.id));
+    if !classes.any(|class| band_number(&class.limits) > band) {
         return;
     }
-    for SessionId(blocker) in shared.manager.blockers(waiter) {
-        let entry = shared.sessions.lock().get(&blocker).cloned();
-        if let Some(entry) = entry {
-            entry.lent.fetch_min(band, Ordering::Relaxed);
-            shared.workload.raise(&shared.datafusion, blocker, band);
-        }
-    }
-}
-
-impl Session {
-    /// Puts the statement that begins into the band that was lent to its transaction; outside of transactions nothing
-    /// is lent any more.
-    #[inline]
-    pub(crate) fn take_lent_band(&mut self) {
-        if self.entry.lent.load(Ordering::Relaxed) != NONE_LENT {
-            self.take_lent();
-        }
-    }
-
-    #[cold]
-    fn take_lent(&mut self) {
-        if self.block.is_none() {
-            self.entry.lent.store(NONE_LENT, Ordering::Relaxed);
-        }
-        let lent = self.entry.lent.load(Ordering::Relaxed);
-        self.vars.placement.band = self.class.placement.band.min(lent);
-        if let (Some(placement), Some(own)) = (&mut self.vars.long_placement, &self.class.long) {
-            placement.band = own.band.min(lent);
+    let blockers = shared.manager.blockers(waiter);
+    let sessions = shared.sessions.lock();
+    for SessionId(blocker) in blockers {
+        if sessions.contains_key(&blocker) {
+            executions.lend(blocker, band);
         }
     }
 }

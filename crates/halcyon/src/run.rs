@@ -245,7 +245,9 @@ impl Session {
         let wishes = self.entry.signals.wish_count();
         self.cancel.reset();
         self.choose_class(&statement.prepared());
-        self.take_lent_band();
+        if self.block.is_none() {
+            self.shared.datafusion.executions().take_back(self.id);
+        }
         let entered = self.begin_account(writes(&statement.prepared().plan));
         let planned = statement.planned.take();
         let timeouts = [self.in_force.statement_timeout, self.class.timeout];

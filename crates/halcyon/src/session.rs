@@ -616,6 +616,8 @@ impl Drop for Session {
         self.tallies.flush(&self.shared.statements);
         self.shared.temporary.lock().remove(&self.id);
         self.shared.sessions.lock().remove(&self.id);
+        // Behind that: nobody lends to a session that is gone.
+        self.shared.datafusion.executions().take_back(self.id);
     }
 }
 

@@ -84,6 +84,11 @@ fn chain(snapshot: &Snapshot, class: ClassId) -> impl Iterator<Item = ClassId> {
     std::iter::successors(Some(class), |class| snapshot.class(*class).parent)
 }
 
+/// Whether a class is one of the engine's own, or the administrator's.
+pub(crate) fn is_of_engine(class: ClassId) -> bool {
+    [ClassId::CRITICAL, ClassId::BACKGROUND, ClassId::ADMIN].contains(&class)
+}
+
 /// Whether statements of a class have to pass the gate.
 fn is_gated(snapshot: &Snapshot, class: ClassId, limits: &Limits) -> bool {
     let bounds = |limits: &Limits| {
@@ -96,8 +101,7 @@ fn is_gated(snapshot: &Snapshot, class: ClassId, limits: &Limits) -> bool {
             || limits.origin(Key::RejectMemoryThreshold).is_some()
             || limits.origin(Key::QueueMemoryThreshold).is_some()
     };
-    let is_engine = [ClassId::CRITICAL, ClassId::BACKGROUND, ClassId::ADMIN].contains(&class);
-    !is_engine
+    !is_of_engine(class)
         && !snapshot.is_plain()
         && (bounds(limits)
             || chain(snapshot, class).any(|class| bounds(&snapshot.class(class).limits))

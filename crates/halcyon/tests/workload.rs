@@ -53,6 +53,13 @@ fn refused(session: &mut Session, text: &str) -> SqlError {
     done.err().unwrap_or_else(|| panic!("{text} is not refused"))
 }
 
+/// The class of a session's last statement, as another session sees it.
+fn class_of_last(watcher: &mut Session, of: &Session) -> String {
+    let class = "SELECT workload_class_name FROM halcyon.m_workload_effective
+                 WHERE property = 'PRIORITY' AND connection_id = ";
+    one(watcher, &format!("{class}{}", of.id()))
+}
+
 /// A database with a table of numbers, and its first session.
 fn database() -> (Database, Session) {
     let db = Database::in_memory();
@@ -474,11 +481,8 @@ fn mappings_ask_for_the_tables_and_views_that_a_statement_names() {
     );
     let (mut session, mut watcher) = (db.session(), db.session());
     let mut class_of = |text: &str| {
-        session.batch(text).unwrap_or_else(|error| panic!("{text}: {error:?}"));
-        let id = session.id();
-        let class = "SELECT workload_class_name FROM halcyon.m_workload_effective
-                     WHERE property = 'PRIORITY' AND connection_id = ";
-        one(&mut watcher, &format!("{class}{id}"))
+        run(&mut session, text);
+        class_of_last(&mut watcher, &session)
     };
     for (text, class) in [
         ("SELECT * FROM shop.report", "reports"),
@@ -532,14 +536,11 @@ fn a_statement_is_in_no_higher_class_by_the_tables_that_it_names() {
     );
     let mut session = db.session();
     run(&mut session, "SET ROLE ann");
-    let class = "SELECT workload_class_name FROM halcyon.m_workload_effective
-                 WHERE property = 'PRIORITY' AND connection_id = ";
-    let own = format!("{class}{}", session.id());
     run(&mut session, "SELECT count(*) FROM big, n WHERE n.i = 1");
-    assert_eq!(one(&mut admin, &own), "_DEFAULT");
+    assert_eq!(class_of_last(&mut admin, &session), "_DEFAULT");
     run(&mut admin, "GRANT USAGE ON WORKLOAD CLASS hot TO ann");
     run(&mut session, "SELECT count(*) FROM big, n WHERE n.i = 1");
-    assert_eq!(one(&mut admin, &own), "hot");
+    assert_eq!(class_of_last(&mut admin, &session), "hot");
 }
 
 #[test]
@@ -721,4 +722,42 @@ fn who_holds_a_lock_goes_on_with_the_priority_of_who_waits() {
     until(&mut admin, &bands("batch"), "low");
     cancel.cancel();
     assert!(next.join().expect("no panic").is_err());
+}
+
+#[test]
+fn priorities_are_lent_to_idle_holders_and_to_who_stands_before_the_waiter() {
+    let (db, mut admin) = database();
+    run(
+        &mut admin,
+        "CREATE WORKLOAD CLASS web SET 'PRIORITY' = '8'; CREATE WORKLOAD CLASS batch SET 'PRIORITY' = '1';
+         CREATE WORKLOAD MAPPING w WORKLOAD CLASS web SET 'APPLICATION NAME' = 'web';
+         CREATE WORKLOAD MAPPING b WORKLOAD CLASS batch SET 'APPLICATION NAME' = 'etl'",
+    );
+    let waits = "SELECT count(*) FROM halcyon.sessions WHERE state = 'waiting for a lock'";
+    let (mut holder, mut before) = (of(&db, "etl"), of(&db, "etl"));
+    let (cancel_holder, cancel_before) = (holder.canceller(), before.canceller());
+    run(&mut holder, "BEGIN; UPDATE n SET i = i WHERE i = 1");
+    // One stands in the queue before the web, and will hold the lock while its tasks run.
+    let before = std::thread::spawn(move || {
+        let text = format!("INSERT INTO n SELECT 5000 + count FROM ({ENDLESS}) q");
+        before.execute(text.as_str(), &[]).expect_err("it was cancelled")
+    });
+    until(&mut admin, waits, "1");
+    let web = start(&db, "web", "UPDATE n SET i = i WHERE i = 3");
+    until(&mut admin, waits, "2");
+    // The holder, which did nothing when the web began to wait, runs in the band of the web, too.
+    let holder = std::thread::spawn(move || {
+        let ended = holder.query(ENDLESS, &[]).and_then(|rows| rows.collect());
+        run(&mut holder, "ROLLBACK");
+        ended.expect_err("it was cancelled")
+    });
+    until(&mut admin, &bands("batch"), "high");
+    cancel_holder.cancel();
+    assert_eq!(holder.join().expect("no panic").state(), SqlState::QUERY_CANCELED);
+    until(&mut admin, waits, "1");
+    until(&mut admin, &bands("batch"), "high");
+    cancel_before.cancel();
+    assert_eq!(before.join().expect("no panic").state(), SqlState::QUERY_CANCELED);
+    let told = web.recv().expect("told").err();
+    assert_eq!(told.expect("there are no rows").state(), SqlState::NO_DATA, "its lock came");
 }

@@ -1,6 +1,8 @@
 //! The analytical statements under way: whose they are, and the groups of their tasks.
 
+use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use halcyon_task::{Annotation, ClassId, Priority, RunningGroup};
 use parking_lot::Mutex;
@@ -39,6 +41,11 @@ impl Place {
         }
     }
 
+    /// The place in this band, if that is higher.
+    fn raised(self, band: u8) -> Self {
+        Place { band: self.band.min(band), ..self }
+    }
+
     /// The name of the band.
     pub fn name(self) -> &'static str {
         match self.priority() {
@@ -69,20 +76,65 @@ impl Execution {
 
 /// The executions of a database. One that has ended is forgotten when the next one begins.
 #[derive(Default)]
-pub struct Executions(Mutex<Vec<Execution>>);
+pub struct Executions {
+    under_way: Mutex<Vec<Execution>>,
+    /// Bands that waiters have lent to sessions whose locks they wait for.
+    lent: Mutex<HashMap<u32, u8>>,
+    /// How many bands are lent: looked at before every statement.
+    lent_count: AtomicUsize,
+}
 
 impl Executions {
     /// Notes an execution that has begun.
     pub fn note(&self, execution: Execution) {
-        let mut all = self.0.lock();
-        all.retain(|execution| !execution.group.is_done());
-        all.push(execution);
+        {
+            let mut all = self.under_way.lock();
+            all.retain(|execution| !execution.group.is_done());
+            all.push(execution.clone());
+        }
+        // Behind the entry: who lends a band meanwhile sees the execution, or the execution sees the band.
+        if let Some(band) = self.lent_to(execution.session) {
+            execution.go_on_at(|place| place.raised(band));
+        }
     }
 
     /// Executions that have not ended.
     pub fn under_way(&self) -> Vec<Execution> {
-        let mut all = self.0.lock();
+        let mut all = self.under_way.lock();
         all.retain(|execution| !execution.group.is_done());
         all.clone()
+    }
+
+    /// Has the statements of a session, those to come as well, run in this band at least, until the band is taken back.
+    pub fn lend(&self, session: u32, band: u8) {
+        {
+            let mut lent = self.lent.lock();
+            let own = lent.entry(session).or_insert(band);
+            *own = band.min(*own);
+            self.lent_count.store(lent.len(), Ordering::SeqCst);
+        }
+        let of_session = |execution: &Execution| execution.session == session;
+        for execution in self.under_way().into_iter().filter(of_session) {
+            execution.go_on_at(|place| place.raised(band));
+        }
+    }
+
+    /// The band that is lent to a session.
+    #[inline]
+    pub fn lent_to(&self, session: u32) -> Option<u8> {
+        match self.lent_count.load(Ordering::SeqCst) {
+            0 => None,
+            _ => self.lent.lock().get(&session).copied(),
+        }
+    }
+
+    /// Takes back what was lent to a session, whose transaction has ended.
+    #[inline]
+    pub fn take_back(&self, session: u32) {
+        if self.lent_count.load(Ordering::Relaxed) > 0 {
+            let mut lent = self.lent.lock();
+            lent.remove(&session);
+            self.lent_count.store(lent.len(), Ordering::SeqCst);
+        }
     }
 }

@@ -85,11 +85,11 @@ impl WaitGraph {
         Ok(())
     }
 
-    /// Who waits for which partition, and in which mode.
-    pub(crate) fn waits(&self) -> Vec<(SessionId, PartitionId, Mode)> {
+    /// Who waits for which partition, from which place of its queue, and in which mode.
+    pub(crate) fn waits(&self) -> Vec<(SessionId, PartitionId, Rank, Mode)> {
         let one = |waiting: &Waiting| {
             let (_, session) = waiting.participant.published.identity()?;
-            Some((session, waiting.partition, waiting.want.mode()))
+            Some((session, waiting.partition, waiting.rank, waiting.want.mode()))
         };
         self.waiting.iter().filter_map(one).collect()
     }

@@ -90,8 +90,8 @@ impl Manager {
         let _ = self.0.center.on_wait.set(Box::new(told));
     }
 
-    /// The sessions whose transactions hold what a session's transaction waits for, and what those wait for in turn;
-    /// each once. A moment, not a cut.
+    /// The sessions for whose transactions a session's transaction waits: those that hold what it waits for or stand
+    /// before it in the queue, and those for which these wait in turn; each once. A moment, not a cut.
     pub fn blockers(&self, session: SessionId) -> Vec<SessionId> {
         let waits = self.0.center.waits.lock().waits();
         let participants = self.0.center.participants.lock().clone();
@@ -106,13 +106,19 @@ impl Manager {
         let mut next = 0;
         while let Some(&waiter) = found.get(next) {
             next += 1;
-            for &(_, partition, mode) in waits.iter().filter(|(session, ..)| *session == waiter) {
+            let of_waiter = waits.iter().filter(|(session, ..)| *session == waiter);
+            for &(_, partition, rank, mode) in of_waiter {
                 let blocks = |&(locked, own): &(PartitionId, Mode)| {
                     locked == partition && (own == Mode::Exclusive || mode == Mode::Exclusive)
                 };
                 for (holder, locks) in &held {
                     if locks.iter().any(blocks) && !found.contains(holder) {
                         found.push(*holder);
+                    }
+                }
+                for (before, locked, place, _) in &waits {
+                    if *locked == partition && *place < rank && !found.contains(before) {
+                        found.push(*before);
                     }
                 }
             }

@@ -111,14 +111,6 @@ impl Workload {
         }
     }
 
-    /// Has the running statements of a session, which holds a lock that somebody waits for, go on with at least the
-    /// priority of who waits.
-    pub fn raise(&self, df: &DataFusion, session: u32, band: u8) {
-        for execution in of_session(df, session) {
-            execution.go_on_at(|place| Place { band: place.band.min(band), ..place });
-        }
-    }
-
     /// Has the running statement of a session go on with a part of its workers, and with one at least. What its class
     /// allows still holds.
     pub fn throttle(
