@@ -3,8 +3,10 @@
 //! A plan becomes physical when it first runs, because the row counts that decide the order of
 //! joins are known only then. The physical plan is kept and runs again over any snapshot
 //! ([`halcyon_scan::scan::ScanExec`] finds its roots in the task context). It is made anew
-//! - for every execution, if the statement has parameters or asks for something that belongs to
-//!   the execution (`now()`, `nextval`, system views): these are put in as constants first;
+//! - for other values of its parameters, which are put in as constants first (the plans for the last
+//!   [`PLANS_KEPT`] sets of values are kept: who looks again asks for the same);
+//! - for every execution, if the statement asks for something that belongs to the execution (`now()`, `nextval`,
+//!   system views), put in as constants too;
 //! - for every execution, if it has subqueries that stay apart from its joins;
 //! - if the session's thread limit changed, or a table's row count by more than a factor of four;
 //! - for every execution, if parts of it are bounded index lookups in large tables: their rows are looked up first
@@ -50,7 +52,7 @@ use halcyon_aggregates::{watched, with_widened_integers};
 use halcyon_base::memory::Work;
 use halcyon_base::{clock, parking};
 use halcyon_operators::{findings_reach_scans, hash_joins, on_workers, paced, shared_parts};
-use halcyon_store::Partition;
+use halcyon_store::{Partition, Value};
 use halcyon_task::{Locality, RunningGroup};
 use halcyon_txn::{CancelToken, Mode};
 use parking_lot::Mutex;
@@ -102,6 +104,12 @@ const ROWS_OF_BATCH_LEAST: usize = 256;
 /// How often a reader that blocks its thread looks whether its statement was refused memory, which wakes nobody.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// How many physical plans of a statement are kept, each for other values of its parameters.
+const PLANS_KEPT: usize = 4;
+
+/// The most bytes of parameters that plans are kept for.
+const PARAMETERS_KEPT: usize = 4 << 10;
+
 /// A query that runs vectorised over a snapshot.
 pub struct AnalyticalPlan {
     df: DataFusion,
@@ -110,15 +118,27 @@ pub struct AnalyticalPlan {
     schema: SchemaRef,
     /// Parts whose rows are looked up first.
     lookups: Lookups,
-    /// Whether the plan has parameters or functions of the execution, replaced by constants each time.
-    bound_late: bool,
+    /// What is replaced by constants before the plan becomes physical.
+    late: Late,
     /// Whether the plan runs on a thread of its own, since it waits for more than its inputs.
     waits: bool,
     /// Whether the query is FOR UPDATE: it runs under exclusive locks instead of on a snapshot.
     locks_rows: bool,
     /// Whether the physical plan is DataFusion's alone: the slow twin.
     is_plain: bool,
-    physical: Mutex<Option<Arc<Physical>>>,
+    /// Physical plans, the last one used first.
+    physical: Mutex<Vec<Arc<Physical>>>,
+}
+
+/// What is put into a plan for an execution, by how often that gives another plan.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Late {
+    /// Nothing.
+    Nothing,
+    /// Values of parameters alone.
+    Parameters,
+    /// Results of functions of the execution, or the rows of system views.
+    Execution,
 }
 
 /// A physical plan and what it was made for.
@@ -126,13 +146,15 @@ struct Physical {
     plan: Arc<dyn ExecutionPlan>,
     threads: usize,
     row_counts: Vec<u64>,
+    /// The parameters' values.
+    params: Vec<Value>,
 }
 
 impl AnalyticalPlan {
     /// Prepares an analysed and optimised plan. Nothing is made physical yet.
     pub fn new(logical: LogicalPlan, df: &DataFusion) -> Self {
         let tables = tables_of(&logical);
-        let bound_late = is_bound_late(&logical);
+        let late = Late::of(&logical);
         let waits = df.workers().own_threads || has_waits(&logical);
         let schema = Arc::clone(logical.schema().inner());
         let lookups = Lookups::of(&logical, &tables);
@@ -142,11 +164,11 @@ impl AnalyticalPlan {
             tables,
             schema,
             lookups,
-            bound_late,
+            late,
             waits,
             locks_rows: false,
             is_plain: false,
-            physical: Mutex::new(None),
+            physical: Mutex::new(Vec::new()),
         }
     }
 
@@ -219,7 +241,8 @@ impl AnalyticalPlan {
 
     /// The plan as text, for EXPLAIN: the physical plan of the last execution if it was kept.
     pub fn explain(&self) -> Result<String> {
-        let kept = self.physical.lock().clone();
+        // A plan for some parameters is not that for others.
+        let kept = self.physical.lock().first().filter(|kept| kept.params.is_empty()).cloned();
         Ok(match kept {
             Some(kept) => with_stack(|| outline::planned(kept.plan.as_ref())),
             None => format!("{}\n{}", self.logical.display_indent(), self.lookups.explain()),
@@ -269,17 +292,20 @@ impl AnalyticalPlan {
             let rows = wide::batch_rows(plan, config.batch_size());
             config.with_batch_size(rows)
         };
-        if self.bound_late || looked_up.is_some() {
-            let logical = looked_up.unwrap_or_else(|| self.logical.clone());
-            let logical = match self.bound_late {
-                true => semantics::bind_late(logical, env)?,
-                false => logical,
-            };
+        let has_lookups = looked_up.is_some();
+        let bound = |logical: LogicalPlan| match self.late {
+            Late::Nothing => Ok(logical),
+            Late::Parameters | Late::Execution => semantics::bind_late(logical, env),
+        };
+        let is_kept = !has_lookups && self.late != Late::Execution && are_few(env.params);
+        if !is_kept {
+            let logical = bound(looked_up.unwrap_or_else(|| self.logical.clone()))?;
             let config = sized(&logical, config);
             return Ok((self.make_physical(&logical, &config)?, config));
         }
         let config = sized(&self.logical, config);
-        Ok((self.kept(threads, snapshot, &config)?, config))
+        let make = || self.make_physical(&bound(self.logical.clone())?, &config);
+        Ok((self.kept(threads, snapshot, env.params, make)?, config))
     }
 
     /// The statement's files, if the database has a folder for them.
@@ -290,25 +316,44 @@ impl AnalyticalPlan {
         Some(Spill::new(folder, env.session.temp_file_bytes, blocking))
     }
 
-    /// The physical plan of an earlier execution if it still fits, else a new one, kept from now on.
+    /// The physical plan of an earlier execution with these parameters if it still fits, else the one that `make`
+    /// makes, kept from now on.
     fn kept(
         &self,
         threads: usize,
         snapshot: &Snapshot,
-        config: &SessionConfig,
+        params: &[Value],
+        make: impl FnOnce() -> Result<Arc<dyn ExecutionPlan>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let row_counts: Vec<u64> = snapshot.row_counts().collect();
-        let kept = self.physical.lock().clone();
-        if let Some(kept) = kept.filter(|kept| kept.fits(threads, &row_counts)) {
-            return reset_plan_states(Arc::clone(&kept.plan)).map_err(|e| sql_error(e, ""));
+        if let Some(plan) = self.found(threads, &row_counts, params) {
+            return reset_plan_states(plan).map_err(|e| sql_error(e, ""));
         }
-        let plan = self.make_physical(&self.logical, config)?;
+        let plan = make()?;
         if shares_results(&plan) {
             return Ok(plan);
         }
-        let made = Physical { plan: Arc::clone(&plan), threads, row_counts };
-        *self.physical.lock() = Some(Arc::new(made));
+        let made =
+            Physical { plan: Arc::clone(&plan), threads, row_counts, params: params.to_vec() };
+        let mut kept = self.physical.lock();
+        kept.retain(|other| !all_identical(&other.params, params));
+        kept.truncate(PLANS_KEPT - 1);
+        kept.insert(0, Arc::new(made));
+        drop(kept);
         reset_plan_states(plan).map_err(|e| sql_error(e, ""))
+    }
+
+    /// The kept plan for these parameters, if there is one that fits.
+    fn found(
+        &self,
+        threads: usize,
+        row_counts: &[u64],
+        params: &[Value],
+    ) -> Option<Arc<dyn ExecutionPlan>> {
+        let mut kept = self.physical.lock();
+        let at = kept.iter().position(|plan| plan.fits(threads, row_counts, params))?;
+        kept[..=at].rotate_right(1);
+        Some(Arc::clone(&kept[0].plan))
     }
 
     fn make_physical(
@@ -474,10 +519,32 @@ fn shares_results(plan: &Arc<dyn ExecutionPlan>) -> bool {
 }
 
 impl Physical {
-    fn fits(&self, threads: usize, row_counts: &[u64]) -> bool {
+    fn fits(&self, threads: usize, row_counts: &[u64], params: &[Value]) -> bool {
         let alike = |(a, b): (&u64, &u64)| *a / 4 <= b + 1024 && *b / 4 <= a + 1024;
-        self.threads == threads && self.row_counts.iter().zip(row_counts).all(alike)
+        self.threads == threads
+            && self.row_counts.iter().zip(row_counts).all(alike)
+            && all_identical(&self.params, params)
     }
+}
+
+/// Whether two lists of parameters have the same values; 0 and -0 differ.
+fn all_identical(a: &[Value], b: &[Value]) -> bool {
+    let identical = |(a, b): (&Value, &Value)| match (a, b) {
+        (Value::Float32(a), Value::Float32(b)) => a.to_bits() == b.to_bits(),
+        (Value::Float64(a), Value::Float64(b)) => a.to_bits() == b.to_bits(),
+        _ => a == b,
+    };
+    a.len() == b.len() && a.iter().zip(b).all(identical)
+}
+
+/// Whether a plan may be kept for these parameters: what it takes is not counted.
+fn are_few(params: &[Value]) -> bool {
+    let bytes = |value: &Value| match value {
+        Value::Text(text) => text.len(),
+        Value::Bytes(bytes) => bytes.len(),
+        _ => size_of::<Value>(),
+    };
+    params.iter().map(bytes).sum::<usize>() <= PARAMETERS_KEPT
 }
 
 /// Hands batches to the reader until they end, the reader leaves, or the statement is cancelled.
@@ -663,25 +730,31 @@ fn has_waits(plan: &LogicalPlan) -> bool {
     found
 }
 
-/// Whether a plan has parameters, functions of the execution, or scans that are not ours.
-fn is_bound_late(plan: &LogicalPlan) -> bool {
-    let mut late = false;
-    let _ = plan.apply_with_subqueries(|node| {
-        if let LogicalPlan::TableScan(scan) = node
-            && table_of(&scan.source).is_none()
-        {
-            late = true;
-        }
-        node.apply_expressions(|expr| {
-            expr.apply(|expr| {
-                late |= match expr {
-                    Expr::Placeholder(_) => true,
-                    Expr::ScalarFunction(call) => execution::belongs_to_execution(call.name()),
-                    _ => false,
-                };
-                Ok(TreeNodeRecursion::Continue)
+impl Late {
+    /// What has to be put into a plan.
+    fn of(plan: &LogicalPlan) -> Late {
+        let mut late = Late::Nothing;
+        let _ = plan.apply_with_subqueries(|node| {
+            if let LogicalPlan::TableScan(scan) = node
+                && table_of(&scan.source).is_none()
+            {
+                late = Late::Execution;
+            }
+            node.apply_expressions(|expr| {
+                expr.apply(|expr| {
+                    late = late.max(match expr {
+                        Expr::Placeholder(_) => Late::Parameters,
+                        Expr::ScalarFunction(call)
+                            if execution::belongs_to_execution(call.name()) =>
+                        {
+                            Late::Execution
+                        }
+                        _ => Late::Nothing,
+                    });
+                    Ok(TreeNodeRecursion::Continue)
+                })
             })
-        })
-    });
-    late
+        });
+        late
+    }
 }

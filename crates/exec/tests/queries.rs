@@ -422,6 +422,33 @@ fn a_kept_plan_runs_again_without_planning() {
     assert_eq!(world.df.plannings(), before);
 }
 
+#[test]
+fn plans_are_kept_for_the_last_values_of_parameters() {
+    let world = world();
+    let (plan, _) =
+        world.plan("SELECT count(*) FROM item WHERE id > $1 OR 1 / $2::float8 < 0").expect("plan");
+    let run = |id: i32, divisor: f64| {
+        let before = world.df.plannings();
+        let rows = world.run(&plan, &[Value::Int32(id), Value::Float64(divisor)]).expect("runs");
+        (rows[0][0].parse::<u64>().expect("a number"), world.df.plannings() - before)
+    };
+    assert_eq!(run(0, 0.5), (4, 1));
+    assert_eq!(run(0, 0.5), (4, 0));
+    assert_eq!(run(100, f64::INFINITY), (0, 1));
+    assert_eq!(run(0, 0.5), (4, 0), "the plan for other values stays");
+    for id in 101..104 {
+        assert_eq!(run(id, 0.5), (0, 1));
+    }
+    assert_eq!(run(0, 0.5), (4, 0), "the plan that was used last stays longest");
+    assert_eq!(run(100, f64::INFINITY), (0, 1), "four are kept");
+    assert_eq!(run(100, f64::NEG_INFINITY), (0, 1));
+    // Zeros that are equal have other reciprocals.
+    let (plan, _) = world.plan("SELECT count(*) FROM item WHERE atan2($1, -1) > 0").expect("plan");
+    for (zero, expected) in [(0.0, "4"), (-0.0, "0"), (0.0, "4")] {
+        assert_eq!(world.run(&plan, &[Value::Float64(zero)]).expect("runs"), [[expected]]);
+    }
+}
+
 /// Lines of the optimised plan of `text`, without what they are indented by.
 fn plan_lines(world: &World, text: &str) -> Vec<String> {
     let (plan, _) = world.plan(text).unwrap();

@@ -154,6 +154,8 @@ fn storage(ty: &DataType) -> Option<Option<Type>> {
         DataType::Null => return Some(None),
         // The difference of two moments, which becomes an interval later.
         DataType::Duration(_) => return Some(Some(Type::Interval)),
+        // Addresses are stored as bytes, and no function of bytes takes them.
+        DataType::FixedSizeBinary(width) if *width != 16 => return None,
         _ => {}
     }
     sql_type_of_arrow(ty).map(|ty| Some(ty.storage()))

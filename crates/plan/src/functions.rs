@@ -117,6 +117,10 @@ pub fn adjust(func: Arc<ScalarUDF>, args: Vec<Expr>, schema: &DFSchema) -> Resul
             }
             _ => None,
         },
+        // Moments have microseconds, whatever the function counts in.
+        ("to_timestamp_millis" | "to_timestamp_nanos" | "to_timestamp_seconds", _) => {
+            Some(SqlType::TimestampTz.arrow())
+        }
         ("to_number", [_, Expr::Literal(pattern, _)]) => pattern
             .try_as_str()
             .flatten()

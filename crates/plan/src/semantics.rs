@@ -1438,6 +1438,7 @@ fn call(function: ScalarFunction, schema: &DFSchema, types: &mut Parameters) -> 
             let ty = meeting_type(args.iter(), schema);
             let adapted = args.into_iter().map(|arg| adapt(arg, &ty, types));
             let mut args = adapted.collect::<Result<Vec<_>>>()?;
+            match_each_other("ARRAY", args.iter(), schema)?;
             all_of_one_type(args.iter_mut(), schema, Beside::Together)?;
             args
         }

@@ -235,6 +235,7 @@ const RULES: &[(&str, SqlState)] = &[
     ("assertion failed", SqlState::INTERNAL_ERROR),
     ("divide by zero", SqlState::DIVISION_BY_ZERO),
     ("division by zero", SqlState::DIVISION_BY_ZERO),
+    ("to timestamp(us): converted value exceeds", SqlState::DATETIME_FIELD_OVERFLOW),
     ("overflow", SqlState::NUMERIC_VALUE_OUT_OF_RANGE),
     ("too large to store in a decimal", SqlState::NUMERIC_VALUE_OUT_OF_RANGE),
     ("too small to store in a decimal", SqlState::NUMERIC_VALUE_OUT_OF_RANGE),
@@ -316,6 +317,9 @@ fn from_text(message: &str, otherwise: SqlState) -> SqlError {
         Some(SqlState::DIVISION_BY_ZERO) => division_by_zero(),
         Some(SqlState::NUMERIC_VALUE_OUT_OF_RANGE) => {
             SqlError::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "value out of range").detail(line)
+        }
+        Some(SqlState::DATETIME_FIELD_OVERFLOW) => {
+            SqlError::new(SqlState::DATETIME_FIELD_OVERFLOW, "timestamp out of range").detail(line)
         }
         Some(SqlState::SUBSTRING_ERROR) => ValueError::NegativeLength.into(),
         Some(SqlState::UNDEFINED_FUNCTION) => undefined_function(&line),
