@@ -8,19 +8,18 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array, RecordBatch};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Field, FieldRef, Float64Type};
+use arrow::datatypes::{DataType, Field, FieldRef, Float64Type, Schema};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::function::{
     AccumulatorArgs, AggregateFunctionSimplification, StateFieldsArgs,
 };
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, GroupsAccumulator, ReversedUDAF,
-    SetMonotonicity, Signature, StatisticsArgs,
+    Accumulator, AggregateUDF, AggregateUDFImpl, ColumnarValue, EmitTo, GroupsAccumulator,
+    ReversedUDAF, SetMonotonicity, Signature, StatisticsArgs,
 };
-use datafusion::physical_expr::expressions::Literal;
 
 use halcyon_sql::diagnose::external;
 use halcyon_sql::error::{SqlError, SqlState};
@@ -105,9 +104,11 @@ impl Corrected {
         if self.correction != Correction::Centroids {
             return Ok(());
         }
+        let nothing = RecordBatch::new_empty(Arc::new(Schema::empty()));
         for argument in args.exprs.iter().skip(1) {
-            let Some(literal) = argument.downcast_ref::<Literal>() else { continue };
-            let count = match literal.value() {
+            // A value of the execution is a constant below a cast. The percentage and the values are no integers, or columns.
+            let Ok(ColumnarValue::Scalar(value)) = argument.evaluate(&nothing) else { continue };
+            let count = match value {
                 value if value.data_type().is_integer() => value.cast_to(&DataType::Int64)?,
                 _ => continue,
             };

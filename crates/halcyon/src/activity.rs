@@ -19,6 +19,7 @@ use halcyon_sql::error::{SqlError, SqlState};
 use halcyon_workload::{ClassId, Limits, Resolution};
 use parking_lot::Mutex;
 
+use crate::awaiting::Awaiting;
 use crate::settings::Settings;
 use crate::signals::Signals;
 use crate::statement::Statement;
@@ -50,6 +51,8 @@ pub(crate) struct SessionEntry {
     pub began_us: i64,
     pub application: Mutex<String>,
     pub signals: Arc<Signals>,
+    /// What a function of the session's statement waits for without a thread.
+    pub awaiting: Mutex<Awaiting>,
     /// The session's open cursors.
     pub cursors: Mutex<Vec<CursorRow>>,
     /// The session's settings, for statements over the system views.
@@ -217,6 +220,7 @@ impl SessionEntry {
             began_us: clock::wall_us(),
             application: Mutex::default(),
             signals,
+            awaiting: Mutex::default(),
             cursors: Mutex::default(),
             settings: Mutex::default(),
             class: Mutex::default(),

@@ -11,11 +11,15 @@
 //! Invariant, checked by `locks_exclude_each_other_and_are_counted`: the holders of one key all
 //! hold it shared, or are all the same session.
 //!
-//! Cost: one mutex for all keys; the end of a transaction or session O(its locks); waiting is by a condition
-//! variable that every release wakes.
+//! A wait belongs to a thread, which a condition variable wakes, or to a task ([`AdvisoryLocks::take_or_queue`]),
+//! whose waker the release of its key calls: that of the one who has waited longest, and of all who want the key shared if
+//! that one does. Who goes away has the next one woken.
+//!
+//! Cost: one mutex for all keys; the end of a transaction or session O(its locks); a release O(waiters).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use halcyon_pgcatalog::{AdvisoryKey, AdvisoryRequest as Request, AdvisoryRow};
@@ -40,8 +44,19 @@ struct LockTable {
     held: HashMap<AdvisoryKey, Vec<Holder>>,
     /// The keys that each session holds, for itself and for its transaction.
     keys: HashMap<u32, Keys>,
-    /// The request that each waiting session waits for.
-    waiting: HashMap<u32, Request>,
+    /// What each waiting session waits for.
+    waiting: HashMap<u32, Waiter>,
+    /// How many have begun to wait.
+    tickets: u64,
+}
+
+/// A session that waits.
+struct Waiter {
+    request: Request,
+    /// Its place among all who wait.
+    ticket: u64,
+    /// The task that waits; `None` for a thread, or before the task has looked.
+    waker: Option<Waker>,
 }
 
 /// The keys that a session holds.
@@ -69,6 +84,7 @@ impl LockTable {
     }
 
     fn grant(&mut self, session: u32, request: Request) {
+        self.waiting.remove(&session);
         let Request { key, shared, of_transaction } = request;
         let keys = self.keys.entry(session).or_default();
         if of_transaction { &mut keys.of_transaction } else { &mut keys.own }.insert(key);
@@ -96,10 +112,64 @@ impl LockTable {
             }
             seen.push(blocker);
             if let Some(waits) = self.waiting.get(&blocker) {
-                open.extend(self.blockers(blocker, waits.key, waits.shared));
+                let Request { key, shared, .. } = waits.request;
+                open.extend(self.blockers(blocker, key, shared));
             }
         }
         false
+    }
+
+    /// Takes the lock for a session, or has it wait: whether it has the lock.
+    ///
+    /// Errors: 40P01, 57014, 55P03; the session waits no more then.
+    fn take_or_queue(
+        &mut self,
+        session: u32,
+        request: Request,
+        cancel: &CancelToken,
+        deadline: Option<Instant>,
+    ) -> Result<bool> {
+        if self.blockers(session, request.key, request.shared).is_empty() {
+            self.grant(session, request);
+            return Ok(true);
+        }
+        let failed = if self.closes_circle(session, request) {
+            Some((SqlState::DEADLOCK_DETECTED, "deadlock detected"))
+        } else if cancel.is_cancelled() {
+            Some((SqlState::QUERY_CANCELED, "canceling statement due to user request"))
+        } else if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            Some((SqlState::LOCK_NOT_AVAILABLE, "canceling statement due to lock timeout"))
+        } else {
+            None
+        };
+        if let Some((state, message)) = failed {
+            self.leave(session);
+            return Err(SqlError::new(state, message));
+        }
+        let tickets = &mut self.tickets;
+        self.waiting.entry(session).or_insert_with(|| {
+            *tickets += 1;
+            Waiter { request, ticket: *tickets, waker: None }
+        });
+        Ok(false)
+    }
+
+    /// Has a session wait no more, and wakes the next.
+    fn leave(&mut self, session: u32) {
+        if let Some(waiter) = self.waiting.remove(&session) {
+            self.wake(waiter.request.key);
+        }
+    }
+
+    /// Wakes the tasks whose turn it is to take a key. Threads look for themselves.
+    fn wake(&mut self, key: AdvisoryKey) {
+        let mut waiters: Vec<&mut Waiter> =
+            self.waiting.values_mut().filter(|waiter| waiter.request.key == key).collect();
+        waiters.sort_unstable_by_key(|waiter| waiter.ticket);
+        let all = waiters.first().is_some_and(|first| first.request.shared);
+        let turn = waiters.into_iter().enumerate();
+        let turn = turn.filter(|(at, waiter)| *at == 0 || all && waiter.request.shared);
+        turn.filter_map(|(_, waiter)| waiter.waker.take()).for_each(Waker::wake);
     }
 }
 
@@ -125,30 +195,47 @@ impl AdvisoryLocks {
         cancel: &CancelToken,
         timeout: Option<Duration>,
     ) -> Result<()> {
-        let deadline = timeout.map(|timeout| Instant::now() + timeout);
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let mut state = self.state.lock();
         self.is_used.store(true, Ordering::Release);
-        loop {
-            if state.blockers(session, request.key, request.shared).is_empty() {
-                state.grant(session, request);
-                return Ok(());
-            }
-            let failed = if state.closes_circle(session, request) {
-                Some((SqlState::DEADLOCK_DETECTED, "deadlock detected"))
-            } else if cancel.is_cancelled() {
-                Some((SqlState::QUERY_CANCELED, "canceling statement due to user request"))
-            } else if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                Some((SqlState::LOCK_NOT_AVAILABLE, "canceling statement due to lock timeout"))
-            } else {
-                None
-            };
-            if let Some((state, message)) = failed {
-                return Err(SqlError::new(state, message));
-            }
-            state.waiting.insert(session, request);
+        while !state.take_or_queue(session, request, cancel, deadline)? {
             self.released.wait_for(&mut state, LOOK);
-            state.waiting.remove(&session);
         }
+        Ok(())
+    }
+
+    /// Takes a lock for a task, or has its session wait ([`AdvisoryLocks::poll`]): whether it has the lock.
+    ///
+    /// Errors: those of [`AdvisoryLocks::lock`]; the session waits no more then.
+    pub fn take_or_queue(
+        &self,
+        session: u32,
+        request: Request,
+        cancel: &CancelToken,
+        deadline: Option<Instant>,
+    ) -> Result<bool> {
+        let mut state = self.state.lock();
+        self.is_used.store(true, Ordering::Release);
+        state.take_or_queue(session, request, cancel, deadline)
+    }
+
+    /// Ready once the lock that the session waits for can be taken.
+    pub fn poll(&self, session: u32, context: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.state.lock();
+        let Some(waiter) = state.waiting.get(&session) else { return Poll::Ready(()) };
+        let Request { key, shared, .. } = waiter.request;
+        if state.blockers(session, key, shared).is_empty() {
+            return Poll::Ready(());
+        }
+        if let Some(waiter) = state.waiting.get_mut(&session) {
+            waiter.waker = Some(context.waker().clone());
+        }
+        Poll::Pending
+    }
+
+    /// Has a session wait no more.
+    pub fn leave(&self, session: u32) {
+        self.state.lock().leave(session);
     }
 
     /// All locks that are held or awaited.
@@ -163,10 +250,10 @@ impl AdvisoryLocks {
             };
             holders.iter().map(row)
         });
-        let awaited = state.waiting.iter().map(|(session, request)| AdvisoryRow {
-            key: request.key,
+        let awaited = state.waiting.iter().map(|(session, waiter)| AdvisoryRow {
+            key: waiter.request.key,
             session: *session,
-            shared: request.shared,
+            shared: waiter.request.shared,
             granted: false,
         });
         held.chain(awaited).collect()
@@ -189,10 +276,10 @@ impl AdvisoryLocks {
             {
                 keys.own.remove(&key);
             }
-            let Some(holders) = state.held.get_mut(&key) else { return true };
-            if holders.is_empty() {
+            if state.held.get(&key).is_some_and(Vec::is_empty) {
                 state.held.remove(&key);
             }
+            state.wake(key);
             self.released.notify_all();
         }
         true
@@ -242,6 +329,7 @@ impl AdvisoryLocks {
             if holders.is_empty() {
                 state.held.remove(key);
             }
+            state.wake(*key);
         }
         if !keys.is_empty() {
             self.released.notify_all();

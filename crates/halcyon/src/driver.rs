@@ -316,6 +316,7 @@ impl Session {
                 self.bind_again(statement, catalog)?;
                 continue;
             }
+            let may_await = self.may_await(prepared);
             let zone = &self.vars.time_zone;
             let params = match bound.has_constants() {
                 // The literals fit, since the plan was looked up by them; there are no other
@@ -388,9 +389,16 @@ impl Session {
                 rows: out,
             };
             let stretch = Stretch::begin(prepared);
-            let (ran, changed) = duty::relieved_if(stretch.lasts(), || {
+            if may_await {
+                self.entry.awaiting.lock().offer();
+            }
+            let performed = duty::relieved_if(stretch.lasts(), || {
                 perform(prepared, &env, &acquisition, access, &pending, outputs)
-            })?;
+            });
+            if may_await && self.awaits() {
+                return Ok(Ran::Queued);
+            }
+            let (ran, changed) = performed?;
             let judges = !matches!(self.copying, Some(Copying::Beginning(..)));
             if let (Some(since), Source::Locks(tx), true) = (since, &mut ground.source, judges) {
                 let deferrals = ground.deferrals.as_deref_mut();

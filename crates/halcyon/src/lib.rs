@@ -26,6 +26,7 @@ mod activity;
 mod admission;
 mod advisory;
 mod answers;
+mod awaiting;
 mod block;
 mod checkpoint;
 mod classify;

@@ -24,6 +24,7 @@ use halcyon_task::{Activity, WorkerCounters, WorkerKind, WorkerView};
 use halcyon_txn::{CancelToken, Mode, TransactionState, WaitLimits, cut};
 
 use crate::activity::{SessionEntry, StatementEntry};
+use crate::awaiting::Step;
 use crate::settings::{SERVER_VERSION, Surroundings, transaction_modes};
 use crate::shared::Shared;
 use crate::signals::{SettingWish, Wish};
@@ -367,6 +368,11 @@ impl Effects for View {
     }
 
     fn sleep(&self, time: Duration) -> Result<()> {
+        match self.entry.awaiting.lock().sleep(time, &self.entry.signals.cancel) {
+            Step::Over => return Ok(()),
+            Step::Ends(error) => return Err(error),
+            Step::Blocks => {}
+        }
         let until = Instant::now().checked_add(time);
         duty::relieved(|| {
             loop {
@@ -385,14 +391,18 @@ impl Effects for View {
     fn lock(&self, request: AdvisoryRequest, waits: bool) -> Result<bool> {
         let (locks, session) = (&self.shared.advisory, self.entry.id);
         self.shared.memory.require_room_to_keep()?;
-        if locks.try_lock(session, request) {
-            return Ok(true);
-        }
-        if !waits {
-            return Ok(false);
+        let has = locks.try_lock(session, request);
+        if has || !waits {
+            return Ok(has);
         }
         let timeout = self.entry.settings().duration("lock_timeout");
         let cancel = &self.entry.signals.cancel;
+        let step = self.entry.awaiting.lock().lock(locks, session, request, cancel, timeout)?;
+        match step {
+            Step::Over => return Ok(true),
+            Step::Ends(error) => return Err(error),
+            Step::Blocks => {}
+        }
         duty::relieved(|| locks.lock(session, request, cancel, timeout)).map(|()| true)
     }
 

@@ -571,6 +571,7 @@ impl Session {
     /// Rolls back the transaction block, if one is in progress.
     pub(crate) fn rollback_block(&mut self) {
         self.suspended = None;
+        self.await_no_more();
         self.leave_disk();
         self.at_gate = None;
         self.admitted = None;

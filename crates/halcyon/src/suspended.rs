@@ -27,7 +27,8 @@ pub(crate) struct Syncing {
     pub wait: DurableWait,
 }
 
-/// A statement that stands in the queue of a lock, or waits to be let in.
+/// A statement that stands in the queue of a lock, waits to be let in, or whose function waits.
+#[derive(Default)]
 pub(crate) struct Suspended {
     /// The run that goes on, once the session has put it here.
     pub run: Option<Run>,

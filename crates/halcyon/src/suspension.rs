@@ -13,6 +13,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use halcyon_base::clock;
+use halcyon_prepare::plan::Prepared;
 use halcyon_sql::error::Result;
 use halcyon_sql::rows::RowSet;
 use halcyon_store::Value;
@@ -59,12 +60,14 @@ impl Session {
         let ran = self.dispatched(statement, params, &mut out);
         (self.lock_wait, self.may_owe) = (LockWait::Blocks, false);
         if let Ok(Ran::Queued) = ran {
-            let suspended = self.suspended.as_mut().expect("the driver has put it aside");
+            // The driver has put aside a transaction that stands in a queue.
+            let suspended = self.suspended.get_or_insert_default();
             suspended.run = Some(run);
             return Ok(Progress::Queued);
         }
         // A statement that was refused before it went on leaves its queue.
         self.suspended = None;
+        self.await_no_more();
         let owed = self.owed.take();
         match (ran, &self.shared.durable) {
             (Ok(ran), Some(durable)) if owed != Lsn::default() => {
@@ -127,6 +130,11 @@ impl Session {
         if let Some(poll) = self.poll_at_gate(context) {
             return poll;
         }
+        let awaiting = self.entry.awaiting.lock();
+        if let Some(poll) = awaiting.poll(&self.shared.advisory, self.id, &self.cancel, context) {
+            return poll;
+        }
+        drop(awaiting);
         match self.queued_work() {
             Some(work) => work.tx.poll_wait(context),
             None => Poll::Ready(()),
@@ -138,8 +146,36 @@ impl Session {
         if self.at_gate.is_some() {
             return None;
         }
+        let awaiting = self.entry.awaiting.lock();
+        if awaiting.is_waiting() {
+            return awaiting.time_left();
+        }
+        drop(awaiting);
         let deadline = self.queued_work()?.tx.wait_deadline()?;
         Some(deadline.since(clock::now()))
+    }
+
+    /// Whether the statement that has just run is to be run again, since its function waits.
+    pub(crate) fn awaits(&self) -> bool {
+        let mut awaiting = self.entry.awaiting.lock();
+        let taken = awaiting.taken();
+        if !taken {
+            awaiting.leave(&self.shared.advisory, self.id);
+        }
+        taken
+    }
+
+    /// Whether a function of the statement may wait without a thread.
+    pub(crate) fn may_await(&self, prepared: &Prepared) -> bool {
+        prepared.waits_once && self.lock_wait == LockWait::Suspends
+    }
+
+    /// Has the session's function wait no more, if one does.
+    pub(crate) fn await_no_more(&self) {
+        let mut awaiting = self.entry.awaiting.lock();
+        if awaiting.is_waiting() {
+            awaiting.leave(&self.shared.advisory, self.id);
+        }
     }
 
     /// The transaction that stands in a queue.

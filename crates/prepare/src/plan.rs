@@ -47,6 +47,8 @@ pub struct Prepared {
     pub shareable: bool,
     /// SELECT … FOR UPDATE: what it reads is locked exclusively.
     pub locks_rows: bool,
+    /// Whether it consists of one call of a function that waits, before which it does nothing that others can see.
+    pub waits_once: bool,
     /// How long it waits for locks: NOWAIT and SKIP LOCKED.
     pub patience: Patience,
     /// How long planning took.
@@ -140,7 +142,7 @@ impl Prepared {
     /// Whether the statement reads rows by their keys and locks them only for as long as it reads them.
     #[inline]
     pub fn looks_up(&self) -> bool {
-        matches!(self.plan, Plan::Point(_)) && !self.locks_rows
+        matches!(&self.plan, Plan::Point(plan) if !plan.tables().is_empty()) && !self.locks_rows
     }
 
     /// Appends the locks that the statement takes unless it reads a cut.

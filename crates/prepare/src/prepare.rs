@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::sqlparser::ast::{self, helpers::stmt_create_table::CreateTableBuilder};
 
 use crate::early::EarlyLocks;
@@ -18,6 +20,8 @@ use halcyon_exec::dml::{self, Write, merge, returned};
 use halcyon_exec::executor::Executor;
 use halcyon_exec::point::short::ShortQuery;
 use halcyon_plan::bind::{Binder, BoundQuery, result_columns};
+use halcyon_plan::effects_last::has_effects;
+use halcyon_plan::execution;
 use halcyon_plan::phases::PlanningTimes;
 use halcyon_sql::cte_scopes::relations_of;
 use halcyon_sql::error::{Result, SqlError, SqlState};
@@ -57,6 +61,7 @@ struct Selected {
     columns: Arc<[ResultColumn]>,
     params: Vec<SqlType>,
     shareable: bool,
+    waits_once: bool,
 }
 
 impl StatementBinder<'_> {
@@ -327,7 +332,7 @@ impl StatementBinder<'_> {
                 self.0.df.count_planning();
                 let params = short.params();
                 let (executor, columns) = (Executor::Point(Box::new(short.plan)), short.columns);
-                Selected { executor, columns, params, shareable: true }
+                Selected { executor, columns, params, shareable: true, waits_once: false }
             }
             None => with_stack_for(text.len(), || self.select_long(query, text, types))?,
         };
@@ -342,6 +347,7 @@ impl StatementBinder<'_> {
         prepared.columns = selected.columns;
         prepared.shareable = selected.shareable;
         prepared.locks_rows = locks_rows;
+        prepared.waits_once = selected.waits_once;
         if is_short {
             prepared.stretch = Stretch::short();
         }
@@ -362,9 +368,11 @@ impl StatementBinder<'_> {
         };
         let bound = self.0.query_with(*query, None, types, text)?;
         let columns = result_columns(&bound.plan);
+        let waits_once = waits_once(&bound.plan);
         let executor = Executor::choose(bound.plan, self.0, self.0.point_plans)?;
+        let waits_once = waits_once && matches!(executor, Executor::Point(_));
         let BoundQuery { params, shareable, .. } = bound;
-        Ok(Selected { executor, columns, params, shareable })
+        Ok(Selected { executor, columns, params, shareable, waits_once })
     }
 
     /// Whether the long way finds what the short one has found, which must differ in nothing; also if the
@@ -377,7 +385,9 @@ impl StatementBinder<'_> {
         types: &[Option<SqlType>],
     ) -> bool {
         match self.select_long(query, text, types) {
-            Ok(Selected { executor: Executor::Point(plan), columns, params, shareable }) => {
+            Ok(Selected {
+                executor: Executor::Point(plan), columns, params, shareable, ..
+            }) => {
                 short.assert_same(&plan, &columns, &params);
                 shareable
             }
@@ -397,6 +407,7 @@ impl StatementBinder<'_> {
             tag,
             shareable: true,
             locks_rows: false,
+            waits_once: false,
             patience: Patience::Waits,
             planning: PlanningTimes::default(),
             stretch: Stretch::default(),
@@ -406,6 +417,29 @@ impl StatementBinder<'_> {
             unknown_hints: Box::default(),
         }
     }
+}
+
+/// Whether a query gives one row by one call of a function that waits, beside which no other has effects.
+fn waits_once(plan: &LogicalPlan) -> bool {
+    let (mut of_one_row, mut waiting, mut acting) = (true, 0, 0);
+    let _ = plan.apply_with_subqueries(|node| {
+        of_one_row &= matches!(
+            node,
+            LogicalPlan::Projection(_)
+                | LogicalPlan::EmptyRelation(_)
+                | LogicalPlan::SubqueryAlias(_)
+        );
+        node.apply_expressions(|expr| {
+            expr.apply(|expr| {
+                if let Expr::ScalarFunction(call) = expr {
+                    waiting += usize::from(execution::waits(call.name()));
+                    acting += usize::from(has_effects(call.name()));
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    });
+    of_one_row && waiting == 1 && acting == 1
 }
 
 /// The CREATE TABLE … AS that a SELECT … INTO stands for; `None` for any other query.

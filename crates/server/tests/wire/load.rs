@@ -289,6 +289,45 @@ fn statements_that_wait_for_locks_keep_no_thread() {
     assert_eq!(&rows[1].body[6..], (WAITERS * 3 / 4).to_string().as_bytes());
 }
 
+/// `pg_sleep` and advisory locks, on their own and in blocks, by both protocols.
+#[cfg(target_os = "linux")]
+#[test]
+fn functions_that_wait_keep_no_thread() {
+    const WAITERS: usize = 200;
+    let Some(server) = lone_server("load::functions_that_wait_keep_no_thread") else { return };
+    let mut holder = Raw::connect(server.address());
+    let mut waiters: Vec<_> = (0..WAITERS).map(|_| Raw::connect(server.address())).collect();
+    let asked = |number: usize| match number % 4 {
+        0 => query("SELECT pg_advisory_lock(1), 'x'; SELECT 1 / pg_advisory_unlock(1)::int"),
+        1 => query("BEGIN; SELECT pg_advisory_xact_lock(1); COMMIT"),
+        2 => query("BEGIN READ ONLY; SELECT pg_sleep(15); COMMIT"),
+        _ => {
+            let text = "SELECT pg_advisory_xact_lock_shared($1)";
+            [parse("", text), bind("", "", &["1"]), execute("", 0), sync()].concat()
+        }
+    };
+    holder.ok("SELECT pg_advisory_lock(1)");
+    let before = thread_count();
+    for (number, waiter) in waiters.iter_mut().enumerate() {
+        waiter.send(&asked(number));
+    }
+    let mut watcher = Raw::connect(server.address());
+    let waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted";
+    eventually("three quarters wait for the lock", || {
+        let rows = watcher.query(waiting);
+        let count = String::from_utf8_lossy(&rows[1].body[6..]).parse::<usize>();
+        count.expect("a number") == WAITERS * 3 / 4
+    });
+    eventually("those who wait have no threads", || thread_count() <= before + 2);
+    holder.ok("SELECT pg_advisory_unlock(1)");
+    for waiter in &mut waiters {
+        let answer = waiter.until(b'Z');
+        assert!(answer.iter().all(|frame| frame.kind != b'E'), "{answer:?}");
+    }
+    let rows = watcher.ok("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'");
+    assert_eq!(&rows[1].body[6..], b"0");
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn statements_of_a_limited_class_wait_and_hold_no_thread() {
