@@ -497,6 +497,20 @@ pub fn add_plans(bytes: i64) {
     PLANS.fetch_add(bytes, Relaxed);
 }
 
+/// Runs `work`, and gives the bytes that the calling thread's account has more than before, as far as the program's
+/// allocator counts.
+pub fn with_growth<T>(work: impl FnOnce() -> T) -> (T, i64) {
+    let account = current();
+    let told = || {
+        // A thread that changes its account tells what it has counted.
+        drop(AccountId::default().enter());
+        account.bytes().0
+    };
+    let before = told();
+    let done = work();
+    (done, told() - before)
+}
+
 /// How often statements were refused more memory since the process began.
 pub fn refusals() -> u64 {
     REFUSALS.load(Relaxed)

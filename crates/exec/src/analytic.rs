@@ -4,7 +4,7 @@
 //! joins are known only then. The physical plan is kept and runs again over any snapshot
 //! ([`halcyon_scan::scan::ScanExec`] finds its roots in the task context). It is made anew
 //! - for other values of its parameters, which are put in as constants first (the plans for the last
-//!   [`PLANS_KEPT`] sets of values are kept: who looks again asks for the same);
+//!   [`PLANS_KEPT`] sets of values are kept while there is room: who looks again asks for the same);
 //! - for every execution, if the statement asks for something that belongs to the execution (`now()`, `nextval`,
 //!   system views), put in as constants too;
 //! - for every execution, if it has subqueries that stay apart from its joins;
@@ -27,6 +27,7 @@ use std::collections::HashMap;
 use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -49,7 +50,7 @@ use futures::channel::oneshot;
 use futures::future::{AbortHandle, abortable};
 use futures::{FutureExt, StreamExt};
 use halcyon_aggregates::{watched, with_widened_integers};
-use halcyon_base::memory::Work;
+use halcyon_base::memory::{self, Work};
 use halcyon_base::{clock, parking};
 use halcyon_operators::{findings_reach_scans, hash_joins, on_workers, paced, shared_parts};
 use halcyon_store::{Partition, Value};
@@ -110,6 +111,12 @@ const PLANS_KEPT: usize = 4;
 /// The most bytes of parameters that plans are kept for.
 const PARAMETERS_KEPT: usize = 4 << 10;
 
+/// The part of the limit of memory that all physical plans for parameters may have together, their most bytes under any
+/// limit, and those of one at least.
+const PART_OF_LIMIT: i64 = 32;
+const PHYSICAL_MAX: i64 = 64 << 20;
+const PHYSICAL_LEAST: i64 = 8 << 10;
+
 /// A query that runs vectorised over a snapshot.
 pub struct AnalyticalPlan {
     df: DataFusion,
@@ -148,6 +155,32 @@ struct Physical {
     row_counts: Vec<u64>,
     /// The parameters' values.
     params: Vec<Value>,
+    /// The room that a plan for parameters takes.
+    _room: Option<Room>,
+}
+
+/// Bytes of all physical plans for parameters that are kept.
+static FOR_PARAMETERS: AtomicI64 = AtomicI64::new(0);
+
+/// A part of the room for physical plans for parameters.
+struct Room(i64);
+
+impl Room {
+    /// Room for a plan of so many bytes; `None` if there is none left.
+    fn of(bytes: i64) -> Option<Room> {
+        let room = Room(bytes.max(PHYSICAL_LEAST));
+        memory::add_plans(room.0);
+        let most = (memory::limit() / PART_OF_LIMIT).min(PHYSICAL_MAX);
+        let taken = FOR_PARAMETERS.fetch_add(room.0, Relaxed) + room.0;
+        (taken <= most).then_some(room)
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        FOR_PARAMETERS.fetch_sub(self.0, Relaxed);
+        memory::add_plans(-self.0);
+    }
 }
 
 impl AnalyticalPlan {
@@ -329,14 +362,19 @@ impl AnalyticalPlan {
         if let Some(plan) = self.found(threads, &row_counts, params) {
             return reset_plan_states(plan).map_err(|e| sql_error(e, ""));
         }
-        let plan = make()?;
+        let (plan, bytes) = memory::with_growth(make);
+        let plan = plan?;
         if shares_results(&plan) {
             return Ok(plan);
         }
-        let made =
-            Physical { plan: Arc::clone(&plan), threads, row_counts, params: params.to_vec() };
+        let room = if params.is_empty() { None } else { Room::of(bytes) };
+        if !params.is_empty() && room.is_none() {
+            return Ok(plan);
+        }
+        let params = params.to_vec();
+        let made = Physical { plan: Arc::clone(&plan), threads, row_counts, params, _room: room };
         let mut kept = self.physical.lock();
-        kept.retain(|other| !all_identical(&other.params, params));
+        kept.retain(|other| !all_identical(&other.params, &made.params));
         kept.truncate(PLANS_KEPT - 1);
         kept.insert(0, Arc::new(made));
         drop(kept);
@@ -756,5 +794,18 @@ impl Late {
             })
         });
         late
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plans_for_parameters_have_a_room_of_their_own() {
+        assert!(Room::of(PHYSICAL_MAX + 1).is_none());
+        let small = Room::of(0).expect("the refused one has given its room back");
+        assert_eq!(small.0, PHYSICAL_LEAST);
+        assert!(Room::of(PHYSICAL_MAX - PHYSICAL_LEAST + 1).is_none());
     }
 }

@@ -25,7 +25,7 @@ use crate::prepare::{nothing, prepare};
 use crate::shape::Shape;
 use crate::shapes::{MissReason, ShapePlan, Way};
 use halcyon_base::duty;
-use halcyon_base::memory::{self, AccountId};
+use halcyon_base::memory;
 use halcyon_catalog::session_vars::SessionVars;
 use halcyon_plan::bind::Binder;
 use halcyon_plan::interrupts::under;
@@ -230,18 +230,10 @@ impl StatementCache {
     }
 }
 
-/// Plans, and gives the bytes that the calling thread's account has more than before: the plan's, as far as
-/// the program's allocator counts.
+/// Plans, and gives the plan's bytes, as far as they are counted.
 fn with_bytes<T>(plan: impl FnOnce() -> T) -> (T, i64) {
-    let account = memory::current();
-    let told = || {
-        // A thread that changes its account tells what it has counted.
-        drop(AccountId::default().enter());
-        account.bytes().0
-    };
-    let before = told();
-    let planned = plan();
-    (planned, (told() - before).max(PLAN_BYTES_LEAST))
+    let (planned, bytes) = memory::with_growth(plan);
+    (planned, bytes.max(PLAN_BYTES_LEAST))
 }
 
 /// The most bytes that all kept plans of a table may have together, as far as they are counted.
