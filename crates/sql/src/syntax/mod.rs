@@ -49,6 +49,7 @@ pub use alter_view::ViewChange;
 pub use balance::joined as balanced_chain;
 pub use collation::CollationStatement;
 pub use comment::{CommentOn, Commented};
+pub use copy::Filtered;
 pub use cursor::{CursorStatement, DeclareCursor, Step};
 pub use ddl::{CreateRole, DdlStatement, RelationKind, RoleKind};
 pub use do_block::{Condition, DoBlock};
