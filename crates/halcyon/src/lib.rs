@@ -42,6 +42,7 @@ mod do_block;
 mod driver;
 mod durable;
 mod execute;
+mod executed;
 mod explain;
 mod explain_json;
 mod explanation;

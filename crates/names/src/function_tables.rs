@@ -14,8 +14,11 @@ use datafusion::sql::sqlparser::ast::{
 
 use halcyon_dialect::made::{call, cast, number, quoted};
 use halcyon_dialect::many_rows::FUNCTIONS;
+use halcyon_sql::error::{Result, SqlError};
 use halcyon_sql::identifier::fold;
 use halcyon_sql::parse::parse_own_query;
+
+use crate::rows_from;
 
 /// The function that gives as a list what `generate_series` gives as rows.
 pub const SERIES: &str = "generate_series\u{1}list";
@@ -34,18 +37,26 @@ const WORDS: &[&str] = &[
     "session_user",
 ];
 
-/// Replaces such functions in the FROM clauses of a query. `is_table`: whether a function is one that gives
-/// rows by itself.
-pub fn settle(query: &mut Query, is_table: &dyn Fn(&str) -> bool) {
-    let ControlFlow::Continue(()) = VisitMut::visit(query, &mut Settle(is_table));
+/// Replaces such functions, and ROWS FROM, in the FROM clauses of a query.
+/// `is_table`: whether a function is one that gives rows by itself.
+///
+/// Errors: 42601 and 0A000 for what ROWS FROM cannot hold.
+pub fn settle(query: &mut Query, is_table: &dyn Fn(&str) -> bool) -> Result<()> {
+    match VisitMut::visit(query, &mut Settle(is_table)) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(error) => Err(error),
+    }
 }
 
 struct Settle<'a>(&'a dyn Fn(&str) -> bool);
 
 impl VisitorMut for Settle<'_> {
-    type Break = std::convert::Infallible;
+    type Break = SqlError;
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Self::Break> {
+        if let Err(error) = rows_from::settle(factor, self.0) {
+            return ControlFlow::Break(error);
+        }
         if let Some(called) = Call::of(factor) {
             let name = called.name.as_str();
             if matches!(name, "generate_series" | "range") {
@@ -61,7 +72,7 @@ impl VisitorMut for Settle<'_> {
 }
 
 /// Whether a function is another module's, which makes rows or records of it.
-fn gives_rows(name: &str) -> bool {
+pub(crate) fn gives_rows(name: &str) -> bool {
     let of_documents =
         ["json_to_record", "json_to_recordset", "jsonb_to_record", "jsonb_to_recordset"];
     FUNCTIONS.contains(&name) || name == "generate_subscripts" || of_documents.contains(&name)
