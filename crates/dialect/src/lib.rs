@@ -20,6 +20,7 @@ pub mod many_rows;
 mod records;
 mod recursive_types;
 mod row_bounds;
+pub mod search_cycle;
 mod set_names;
 mod sorted_input;
 mod standard_json;

@@ -14,6 +14,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use halcyon_dialect::made::{call, cast, number, quoted};
 use halcyon_dialect::many_rows::FUNCTIONS;
+use halcyon_dialect::search_cycle;
 use halcyon_sql::error::{Result, SqlError};
 use halcyon_sql::identifier::fold;
 use halcyon_sql::parse::parse_own_query;
@@ -37,10 +38,10 @@ const WORDS: &[&str] = &[
     "session_user",
 ];
 
-/// Replaces such functions, and ROWS FROM, in the FROM clauses of a query.
+/// Replaces such functions, and ROWS FROM, in the FROM clauses of a query, and SEARCH and CYCLE in its WITH.
 /// `is_table`: whether a function is one that gives rows by itself.
 ///
-/// Errors: 42601 and 0A000 for what ROWS FROM cannot hold.
+/// Errors: 42601 and 0A000 for what ROWS FROM cannot hold; those of [`search_cycle::settle`].
 pub fn settle(query: &mut Query, is_table: &dyn Fn(&str) -> bool) -> Result<()> {
     match VisitMut::visit(query, &mut Settle(is_table)) {
         ControlFlow::Continue(()) => Ok(()),
@@ -53,8 +54,16 @@ struct Settle<'a>(&'a dyn Fn(&str) -> bool);
 impl VisitorMut for Settle<'_> {
     type Break = SqlError;
 
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Self::Break> {
+        match search_cycle::settle(query) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        }
+    }
+
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Self::Break> {
-        if let Err(error) = rows_from::settle(factor, self.0) {
+        let many = |name: &str| (self.0)(name) || gives_rows(name);
+        if let Err(error) = rows_from::settle(factor, &many) {
             return ControlFlow::Break(error);
         }
         if let Some(called) = Call::of(factor) {
@@ -72,7 +81,7 @@ impl VisitorMut for Settle<'_> {
 }
 
 /// Whether a function is another module's, which makes rows or records of it.
-pub(crate) fn gives_rows(name: &str) -> bool {
+fn gives_rows(name: &str) -> bool {
     let of_documents =
         ["json_to_record", "json_to_recordset", "jsonb_to_record", "jsonb_to_recordset"];
     FUNCTIONS.contains(&name) || name == "generate_subscripts" || of_documents.contains(&name)

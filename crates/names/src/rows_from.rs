@@ -19,7 +19,7 @@ use halcyon_sql::syntax::ROWS_FROM;
 /// A name for the rows before they are numbered.
 const ROWS: &str = "rows\u{1}";
 
-/// Rewrites the clause, if a FROM item is one. `is_table`: whether a function is one that gives rows by itself.
+/// Rewrites the clause, if a FROM item is one. `is_table`: whether a function may give more than one value.
 ///
 /// Errors: 42601 for an argument that is no call; 0A000 for functions that give several columns.
 pub(crate) fn settle(factor: &mut TableFactor, is_table: &dyn Fn(&str) -> bool) -> Result<()> {
@@ -119,7 +119,7 @@ fn columns(
         own if returns_rows(own) => {
             Ok(vec![item(call.clone(), column_of_rows(own).unwrap_or(own))])
         }
-        own if is_table(own) || crate::function_tables::gives_rows(own) => refused(),
+        own if is_table(own) => refused(),
         own => {
             let one = || unnest(Expr::Array(Array { elem: vec![call.clone()], named: true }));
             let value = if beside_set { one() } else { call.clone() };

@@ -68,22 +68,16 @@ pub(super) fn assignments<'q>(
                     return Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, message));
                 }
                 let own = ident(&parts(name)?.pop().unwrap_or_default());
-                let before = elements.iter().position(|known| *known == at);
-                let array = match before.and_then(|_| take_assignment(&mut found, at)) {
-                    Some(array) => array.into_owned(),
-                    None => {
-                        elements.push(at);
-                        Expr::CompoundIdentifier(
-                            alias.map(ident).into_iter().chain([own]).collect(),
-                        )
-                    }
+                let before = match elements.contains(&at) {
+                    true => take_assignment(&mut found, at),
+                    false => None,
                 };
-                let array = match array {
-                    Expr::CompoundIdentifier(mut path) if path.len() == 1 => {
-                        Expr::Identifier(path.remove(0))
-                    }
-                    array => array,
+                let array = match (before, alias) {
+                    (Some(before), _) => before.into_owned(),
+                    (None, Some(alias)) => Expr::CompoundIdentifier(vec![ident(alias), own]),
+                    (None, None) => Expr::Identifier(own),
                 };
+                elements.push(at);
                 let set = call(SET_ELEMENT, vec![array, subscript.clone(), value.clone()]);
                 found.push((at, Cow::Owned(set)));
             }

@@ -179,6 +179,18 @@ pub const CASES: &[Case] = &[
         ") SELECT 2",
         "",
     ),
+    nested(
+        "",
+        "WITH RECURSIVE q AS (SELECT 1 AS n UNION ALL ",
+        "SELECT n + 1 FROM q",
+        ") CYCLE n SET c USING p SELECT 2",
+        "",
+    ),
+    chained(
+        "WITH RECURSIVE q AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM q WHERE n < 3) SEARCH DEPTH FIRST BY n",
+        ", n",
+        " SET s SELECT n FROM q ORDER BY s",
+    ),
     nested("", "SELECT * FROM t, LATERAL (", "SELECT 1", ") AS q", ""),
     nested("", "SELECT * FROM t WHERE EXISTS (", "SELECT 1", ")", ""),
     nested("", "VALUES ((", "SELECT 1", "))", ""),

@@ -10,7 +10,8 @@ use datafusion::sql::sqlparser::ast::{
     CopyOption, CopySource, CopyTarget, Expr, Ident, ObjectName, SelectItem, SetExpr,
     Statement as Sql, TableFactor,
 };
-use datafusion::sql::sqlparser::parser::IsOptional;
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::parser::{IsOptional, Parser};
 use datafusion::sql::sqlparser::tokenizer::Token;
 
 use super::Statement;
@@ -83,7 +84,9 @@ pub struct Filtered {
 impl Filtered {
     /// The query that stands for a table and a condition.
     fn into_source(self) -> CopySource {
-        let mut query = crate::parse::parse_own_query("SELECT * FROM t WHERE TRUE");
+        let parsed = Parser::new(&PostgreSqlDialect {}).try_with_sql("SELECT * FROM t WHERE TRUE");
+        let query = parsed.and_then(|mut parser| parser.parse_query());
+        let mut query = query.expect("the text is a query");
         let SetExpr::Select(select) = query.body.as_mut() else { unreachable!("it is a SELECT") };
         if !self.columns.is_empty() {
             let item = |name| SelectItem::UnnamedExpr(Expr::Identifier(name));
@@ -93,7 +96,7 @@ impl Filtered {
             *name = self.table_name;
         }
         select.selection = Some(self.condition);
-        CopySource::Query(Box::new(query))
+        CopySource::Query(query)
     }
 
     /// What the source of a COPY FROM says; `None` if there is no condition.

@@ -15,6 +15,7 @@ use super::identity_order;
 use super::limits;
 use super::merged_alias;
 use super::rows_from;
+use super::search_cycle;
 use super::table_forms;
 use super::view_options;
 use super::words::{is_word, replaced};
@@ -48,6 +49,7 @@ use crate::identifier::last;
 /// - `ROWS FROM (f(), g())` is a call in FROM whose arguments are the calls: see [`rows_from`].
 /// - `e.* = f.*` and its like are `(e.*) = f.*`: a list would end before the operator.
 /// - `SET a[2] = x` assigns a call to `a`: see [`elements`].
+/// - SEARCH and CYCLE behind an entry of WITH end the entry's query: see [`search_cycle`].
 /// - `TABLE t`, where a query may stand, is `SELECT * FROM t`.
 /// - `WITH CHECK OPTION` behind a view's query is an option before it, and an option alone is on: see [`view_options`].
 /// - In MERGE, `DO NOTHING`, `INSERT DEFAULT VALUES` and `OVERRIDING … VALUE` are columns that no table
@@ -199,6 +201,11 @@ pub(super) fn known_to_the_parser(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSp
             {
                 let text = Token::SingleQuotedString(text.clone());
                 edits.push((words[at], words[at + 1], format!("{text}::{word}")));
+            }
+            _ if (is(&tokens, at, "SEARCH") || is(&tokens, at, "CYCLE"))
+                && let Some((first, last, text)) = search_cycle::known(&tokens, &words, at) =>
+            {
+                edits.push((words[first], words[last], text));
             }
             _ if is(&tokens, at, "ONLY") && is_only(&tokens, &words, at) => silent.push(at),
             _ if is(&tokens, at, "OPERATOR") && compares_with_array(&tokens, &words, at) => {
