@@ -497,7 +497,14 @@ impl RowsIn {
             ));
         }
         let full = std::mem::replace(&mut self.writers, writers(from));
-        let columns: Vec<ArrayRef> = full.into_iter().map(|mut writer| writer.finish()).collect();
+        let mut columns: Vec<ArrayRef> =
+            full.into_iter().map(|mut writer| writer.finish()).collect();
+        if let Some(condition) = &from.condition {
+            let first = self.line.saturating_sub(self.batch_rows as u64) + 1;
+            let table = &from.writer.table().name;
+            let place = |row| Some(format!("COPY {table}, line {}", first + row as u64));
+            columns = condition.filtered(columns, cx.env, place)?;
+        }
         let handles: Vec<_> = (0..from.writer.table().cells.len() as u32)
             .map(|partition| cx.lock(from.at, partition))
             .collect();

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod binary;
+mod condition;
 mod format;
 mod input;
 mod orderbook;
@@ -35,8 +36,10 @@ use halcyon_plan::env::{Env, Locks, Need, Roots};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::{fold, parts};
 use halcyon_sql::rows::ResultColumn;
+use halcyon_sql::syntax::Filtered;
 use halcyon_sql::types::SqlType;
 
+use condition::Condition;
 pub use format::{Format, Options};
 pub use input::CopyIn;
 use orderbook::Orders;
@@ -79,6 +82,8 @@ struct From {
     defaults: Vec<Option<Cell>>,
     /// Views to be brought up to date with the rows.
     views: FedViews,
+    /// Which rows are stored, if not all are.
+    condition: Option<Condition>,
 }
 
 impl From {
@@ -168,13 +173,18 @@ fn bind_from(
     options: Options,
     place: DataPlace,
 ) -> Result<BoundCopy> {
-    let CopySource::Table { table_name, columns: names } = source else {
-        return Err(SqlError::new(SqlState::SYNTAX_ERROR, "COPY FROM needs a table"));
+    let (table_name, names, condition) = match source {
+        CopySource::Table { table_name, columns } => (table_name.clone(), columns.clone(), None),
+        CopySource::Query(_) => {
+            let filtered = Filtered::of(source)
+                .ok_or_else(|| SqlError::new(SqlState::SYNTAX_ERROR, "COPY FROM needs a table"))?;
+            (filtered.table_name, filtered.columns, Some(filtered.condition))
+        }
     };
-    let table = halcyon_exec::dml::find_target(binder, table_name, "copy to")?;
+    let table = halcyon_exec::dml::find_target(binder, &table_name, "copy to")?;
     binder.catalog.require_on_table(&binder.session.user, &table, Privilege::Insert)?;
     let mut columns = Vec::new();
-    for name in names {
+    for name in &names {
         let column = table.require_column(&fold(name))?;
         if columns.contains(&column) {
             return Err(SqlError::new(
@@ -195,13 +205,16 @@ fn bind_from(
             false => Some(default_cell(binder, &table, column)?),
         });
     }
+    let condition =
+        condition.map(|condition| Condition::bind(binder, &table, &condition)).transpose()?;
     let target = Target::bind(&mut scope, &table, None)?;
     let at = target.at;
     scope.need_whole(at, Mode::Exclusive);
     let views = scope.feed(&table)?;
     let shown = columns.iter().map(|column| result_column(&table, *column)).collect();
     let (tables, whole, deferrable) = scope.into_parts();
-    let from = From { writer: Writer::for_table(target), whole, at, columns, defaults, views };
+    let writer = Writer::for_table(target);
+    let from = From { writer, whole, at, columns, defaults, views, condition };
     let kind = CopyKind::From(Box::new(from));
     let plan = CopyPlan { tables, options, place, kind, deferrable };
     Ok(BoundCopy { plan, columns: shown })

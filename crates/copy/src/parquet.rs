@@ -61,7 +61,10 @@ pub(super) fn read(
             ));
         }
         let batch = batch.map_err(|error| broken(path, error.into()))?;
-        let columns = arrange(from, &batch, &mut cx, &zone)?;
+        let mut columns = arrange(from, &batch, &mut cx, &zone)?;
+        if let Some(condition) = &from.condition {
+            columns = condition.filtered(columns, cx.env, |_| None)?;
+        }
         rows += from.writer.append(&mut cx, &handles, columns, &mut late)?;
         progress(rows, bytes * rows.min(total) / total);
     }

@@ -15,7 +15,7 @@ use halcyon_sql::diagnose::sql_error;
 use halcyon_sql::enums::is_label;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 
-/// Where an immutable expression stands, for its errors.
+/// Where an expression over one row stands, for its errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// The key of an index.
@@ -28,6 +28,8 @@ pub enum Place {
     Check,
     /// DEFAULT.
     Default,
+    /// The condition of COPY FROM.
+    CopyCondition,
 }
 
 impl Place {
@@ -38,6 +40,7 @@ impl Place {
             Place::Generation => "column generation expression",
             Place::Check => "check constraint",
             Place::Default => "DEFAULT expression",
+            Place::CopyCondition => "COPY FROM WHERE condition",
         }
     }
 
@@ -48,6 +51,7 @@ impl Place {
             Place::Generation => "column generation expressions",
             Place::Check => "check constraints",
             Place::Default => "DEFAULT expressions",
+            Place::CopyCondition => "COPY FROM WHERE conditions",
         }
     }
 

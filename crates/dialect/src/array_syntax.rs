@@ -308,14 +308,19 @@ fn joined(mut conditions: Vec<Expr>, op: &BinaryOperator) -> Expr {
 
 /// The patterns of `LIKE ALL (ARRAY[…])`, which the parser takes for a call.
 pub(crate) fn all_patterns(of: &Expr) -> Result<Option<Vec<Expr>>> {
-    let Expr::Function(function) = of else { return Ok(None) };
-    let FunctionArguments::List(list) = &function.args else { return Ok(None) };
+    behind_all(of).map_or(Ok(None), patterns)
+}
+
+/// What stands in the brackets of `ALL (…)`, which the SQL parser reads as a call.
+pub(crate) fn behind_all(of: &Expr) -> Option<&Expr> {
+    let Expr::Function(function) = of else { return None };
+    let FunctionArguments::List(list) = &function.args else { return None };
     match list.args.as_slice() {
         [FunctionArg::Unnamed(FunctionArgExpr::Expr(array))]
             if function.name.to_string().eq_ignore_ascii_case("all") =>
         {
-            patterns(array)
+            Some(array)
         }
-        _ => Ok(None),
+        _ => None,
     }
 }

@@ -20,6 +20,7 @@ pub mod many_rows;
 mod records;
 mod recursive_types;
 mod row_bounds;
+pub mod search_cycle;
 mod set_names;
 mod sorted_input;
 mod standard_json;
@@ -866,13 +867,28 @@ fn pattern_match(old: Expr) -> Result<Expr> {
     Ok(match any {
         true => match array_syntax::patterns(&pattern)? {
             Some(patterns) => array_syntax::any_of(patterns, one),
+            None if is_array(&pattern) => match_elements("array\u{1}any", pattern, old),
             None => with(pattern, true),
         },
         false => match array_syntax::all_patterns(&pattern)? {
             Some(patterns) => array_syntax::all_of(patterns, one),
-            None => one(pattern),
+            None => match array_syntax::behind_all(&pattern).filter(|array| is_array(array)) {
+                Some(array) => match_elements("array\u{1}all", array.clone(), old),
+                None => one(pattern),
+            },
         },
     })
+}
+
+/// LIKE or ILIKE with the elements of an array, as a comparison by the name of its operator.
+fn match_elements(function: &str, array: Expr, of: Expr) -> Expr {
+    let (op, negated, expr) = match of {
+        Expr::Like { negated, expr, .. } => ("~~", negated, expr),
+        Expr::ILike { negated, expr, .. } => ("~~*", negated, expr),
+        other => return other,
+    };
+    let op = if negated { format!("!{op}") } else { op.to_owned() };
+    call(function, vec![array, *expr, string(&op)])
 }
 
 /// Whether what stands behind ANY or ALL is an array.

@@ -20,7 +20,8 @@ pub(crate) fn settle(query: &mut Query) {
     }
 }
 
-fn body(first: &mut SetExpr) {
+/// Writes the types of constants in the first part of a recursive query.
+pub(crate) fn body(first: &mut SetExpr) {
     match first {
         SetExpr::Select(select) => select.projection.iter_mut().for_each(item),
         SetExpr::Values(values) => {

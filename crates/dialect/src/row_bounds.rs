@@ -4,20 +4,23 @@
 //! bounds: `ORDER BY a FETCH FIRST n ROWS WITH TIES` is `QUALIFY rank() OVER (ORDER BY a) <= n … ORDER BY a`.
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Fetch, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr,
-    Ident, LimitClause, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, Value, Visit,
-    Visitor, WindowFrame, WindowFrameBound, WindowFrameUnits, WindowSpec, WindowType,
+    BinaryOperator, Distinct, Expr, Fetch, FunctionArg, FunctionArgExpr, FunctionArguments,
+    GroupByExpr, Ident, LimitClause, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr,
+    TableFactor, Value, Visit, Visitor, WindowFrame, WindowFrameBound, WindowFrameUnits,
+    WindowSpec, WindowType,
 };
 use std::ops::ControlFlow;
 
-use crate::made::{call, number};
+use crate::made::{call, number, quoted};
+use crate::shown_item_name;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::fold;
+use halcyon_sql::parse::parse_own_query;
 use halcyon_sql::syntax::TIES;
 
 /// Brings such bounds of a query to conditions of its SELECT.
 ///
-/// Errors: 0A000 for a query that is no plain SELECT, and for PERCENT; 42601 for ties without an order.
+/// Errors: 0A000 for PERCENT, and for some orders of a query that is no plain SELECT; 42601 for ties without an order.
 pub(crate) fn settle(query: &mut Query) -> Result<()> {
     if let Some(LimitClause::LimitOffset { limit, .. }) = &mut query.limit_clause
         && let Some(count) = limit.as_mut().and_then(count_with_ties)
@@ -49,20 +52,20 @@ pub(crate) fn settle(query: &mut Query) -> Result<()> {
         }
         None => Vec::new(),
     };
-    let SetExpr::Select(select) = query.body.as_mut() else {
-        return Err(SqlError::unsupported("such a bound of UNION, VALUES and their kin")
-            .hint("Put the query into FROM of another one."));
-    };
-    if select.distinct.is_some() {
-        return Err(SqlError::unsupported("such a bound beside DISTINCT")
-            .hint("Put the query into FROM of another one."));
+    if !matches!(query.body.as_ref(), SetExpr::Select(select) if select.distinct.is_none()) {
+        return around(query);
     }
+    let SetExpr::Select(select) = query.body.as_mut() else { unreachable!("looked at above") };
     let order = order.into_iter().map(|by| named(by, select)).collect::<Result<Vec<_>>>()?;
     let none = || number("0");
     let first = offset.clone().map(|offset| call("coalesce", vec![offset, none()]));
     let mut conditions = Vec::new();
     if has_ties {
         let count = query.fetch.take().and_then(|fetch| fetch.quantity);
+        if matches!(&count, Some(Expr::Value(value)) if value.value == Value::Null) {
+            let message = "row count cannot be null in FETCH FIRST ... WITH TIES clause";
+            return Err(SqlError::new(SqlState::INVALID_ROW_COUNT_IN_LIMIT_CLAUSE, message));
+        }
         let count = count.unwrap_or_else(|| number("1"));
         let last = match &first {
             Some(first) => binary(first.clone(), BinaryOperator::Plus, Expr::Nested(count.into())),
@@ -88,6 +91,94 @@ pub(crate) fn settle(query: &mut Query) -> Result<()> {
             None => condition,
         });
     }
+    Ok(())
+}
+
+/// Puts a query whose rows are those of a set, of VALUES or of DISTINCT into FROM of another one, which has the order
+/// and the bounds. Such an order names columns of the result alone.
+///
+/// Errors: 0A000 for an order by anything that is no name and no number of an output, and for DISTINCT ON.
+fn around(query: &mut Query) -> Result<()> {
+    let select = first_select(&query.body);
+    if select.is_some_and(|select| matches!(select.distinct, Some(Distinct::On(_)))) {
+        return Err(SqlError::unsupported("such a bound beside DISTINCT ON")
+            .hint("Put the query into FROM of another one."));
+    }
+    let mut order = query.order_by.take();
+    if let Some(OrderByKind::Expressions(by)) = order.as_mut().map(|by| &mut by.kind) {
+        by.iter_mut().try_for_each(|by| by_output(&mut by.expr, select))?;
+    }
+    let mut outer = parse_own_query(&format!("SELECT * FROM (SELECT NULL) AS \"{BOUNDED}\""));
+    outer.with = query.with.take();
+    outer.order_by = order;
+    outer.limit_clause = query.limit_clause.take();
+    outer.fetch = query.fetch.take();
+    outer.locks = std::mem::take(&mut query.locks);
+    if let SetExpr::Select(select) = outer.body.as_mut()
+        && let TableFactor::Derived { subquery, .. } = &mut select.from[0].relation
+    {
+        std::mem::swap(subquery.as_mut(), query);
+    }
+    *query = outer;
+    settle(query)
+}
+
+/// The name of the rows that [`around`] bounds.
+const BOUNDED: &str = "bounded\u{1}";
+
+/// The SELECT whose list names the columns of a query's rows.
+fn first_select(body: &SetExpr) -> Option<&Select> {
+    match body {
+        SetExpr::Select(select) => Some(select),
+        SetExpr::SetOperation { left, .. } => first_select(left),
+        SetExpr::Query(query) => first_select(&query.body),
+        _ => None,
+    }
+}
+
+/// Writes an item of an order as the name of an output.
+fn by_output(expr: &mut Expr, select: Option<&Select>) -> Result<()> {
+    let refused = || match select {
+        Some(Select { distinct: Some(_), .. }) => {
+            let message = "for SELECT DISTINCT, ORDER BY expressions must appear in select list";
+            SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message)
+        }
+        _ => SqlError::unsupported("an order by an expression with such bounds, beside UNION")
+            .hint("Name a column of the list."),
+    };
+    let items = select.map(|select| select.projection.as_slice()).unwrap_or_default();
+    let named = |at: usize| {
+        let name = match select {
+            Some(_) => items.get(at).and_then(shown_item_name)?,
+            None => format!("column{}", at + 1),
+        };
+        Some(Expr::Identifier(quoted(name)))
+    };
+    let is_one = |item: &SelectItem| {
+        matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. })
+    };
+    let found = match &*expr {
+        Expr::Identifier(name) => {
+            let is_named = |item: &SelectItem| shown_item_name(item) == Some(fold(name));
+            let may_be_named = !items.iter().all(is_one) || items.iter().any(is_named);
+            return if may_be_named || select.is_none() { Ok(()) } else { Err(refused()) };
+        }
+        Expr::Value(value) if let Value::Number(digits, _) = &value.value => {
+            let at = digits.parse::<usize>().ok().and_then(|at| at.checked_sub(1));
+            at.filter(|at| items.iter().take(at + 1).all(is_one))
+        }
+        other => items.iter().position(|item| match item {
+            SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => expr == other,
+            _ => false,
+        }),
+    };
+    let name = found.and_then(named).ok_or_else(refused)?;
+    let twice = items.iter().filter_map(shown_item_name);
+    let is_named = |other: &String| matches!(&name, Expr::Identifier(own) if own.value == *other);
+    if twice.filter(is_named).count() > 1 {
+        return Err(refused());
+    }
+    *expr = name;
     Ok(())
 }
 

@@ -6,9 +6,9 @@ use super::{Arguments, Gives, Kind, Row};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
 use halcyon_sql::diagnose::sql_error;
-use halcyon_sql::error::Result;
-use halcyon_sql::values::{stored, value_at};
-use halcyon_value::compare;
+use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::values::{shown_type, stored, value_at};
+use halcyon_value::{compare, like};
 
 pub(super) const ROWS: &[Row] = &[
     Row::new(
@@ -40,6 +40,12 @@ fn compared(args: &Arguments<'_>, decides: bool) -> Result<ScalarValue> {
             unknown = true;
             continue;
         }
+        if op.contains('~') {
+            if matched(value, item, op)? == decides {
+                return Ok(ScalarValue::Boolean(Some(decides)));
+            }
+            continue;
+        }
         let order = order(value, item)?;
         let holds = match op {
             "=" => order.is_eq(),
@@ -54,6 +60,24 @@ fn compared(args: &Arguments<'_>, decides: bool) -> Result<ScalarValue> {
         }
     }
     Ok(ScalarValue::Boolean(if unknown { None } else { Some(!decides) }))
+}
+
+/// Whether a text matches a pattern by LIKE (`~~`), ILIKE (`~~*`) or their opposites.
+///
+/// Errors: 42883 for values that are no texts, 57014.
+fn matched(value: &ScalarValue, pattern: &ScalarValue, op: &str) -> Result<bool> {
+    let text = |value: &ScalarValue| value.try_as_str().flatten().map(str::to_owned);
+    let (Some(text), Some(pattern)) = (text(value), text(pattern)) else {
+        let (left, right) = (shown_type(&value.data_type()), shown_type(&pattern.data_type()));
+        let message = format!("operator does not exist: {left} {op} {right}");
+        return Err(SqlError::new(SqlState::UNDEFINED_FUNCTION, message));
+    };
+    let go_on = || SqlError::unless_interrupted().is_ok();
+    let found = like::matches_while(&text, &pattern, Some('\\'), op.ends_with('*'), go_on);
+    match found {
+        Some(found) => Ok(found != op.starts_with('!')),
+        None => SqlError::unless_interrupted().map(|()| false),
+    }
 }
 
 /// The order of two values, neither of them NULL.

@@ -3,8 +3,11 @@
 use super::{Arguments, Gives, Kind, Row, error, list};
 use datafusion::common::ScalarValue;
 use halcyon_sql::diagnose::sql_error;
-use halcyon_sql::error::{Result, SqlState};
+use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::values::stored;
+
+/// The most elements that an assignment to one of them makes.
+const ELEMENTS_MAX: usize = 1 << 20;
 
 pub(super) const ROWS: &[Row] = &[
     Row::new(
@@ -75,6 +78,38 @@ pub(super) const ROWS: &[Row] = &[
             Ok(list(items, &args.element(0)))
         },
     ),
+    // `SET a[2] = x`.
+    Row::new(
+        "array\u{1}set",
+        "The array with another element at a subscript.",
+        &[Kind::List, Kind::Integer, Kind::Element],
+        Gives::List,
+        |args| {
+            if args.is_null(1) {
+                let message = "array subscript in assignment must not be null";
+                return Err(error(SqlState::NULL_VALUE_NOT_ALLOWED, message));
+            }
+            let mut items = args.list(0)?.unwrap_or_default();
+            let place = usize::try_from(args.integer(1)).ok().and_then(|at| at.checked_sub(1));
+            let Some(place) = place.filter(|place| *place == 0 || !items.is_empty()) else {
+                return Err(SqlError::unsupported("an array whose subscripts do not begin at 1"));
+            };
+            if place >= ELEMENTS_MAX {
+                let message = format!("array size exceeds the maximum allowed ({ELEMENTS_MAX})");
+                return Err(error(SqlState::PROGRAM_LIMIT_EXCEEDED, message));
+            }
+            if place >= items.len() {
+                let bytes = (place as u64 + 1) * size_of::<ScalarValue>() as u64;
+                SqlError::unless_refused(bytes.saturating_mul(2))?;
+                let null = ScalarValue::try_from(&args.element(0))
+                    .map_err(|error| sql_error(error, ""))?;
+                items.resize(place + 1, null);
+            }
+            items[place] = args.values[2].clone();
+            Ok(list(&items, &args.element(0)))
+        },
+    )
+    .of_null(),
     // `ARRAY(SELECT …)`: what was gathered, which is NULL where there was no row.
     Row::new(
         "array\u{1}gathered",

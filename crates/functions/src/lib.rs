@@ -326,8 +326,14 @@ fn wider(list: DataType, own: DataType) -> DataType {
             }
         }
         () if list.is_floating() || own.is_floating() => DataType::Float64,
-        () if is_exact(&list) => list,
-        () if is_exact(&own) => own,
+        () if is_exact(&list) || is_exact(&own) => {
+            let scale = |ty: &DataType| match ty {
+                DataType::Decimal128(_, scale) => *scale,
+                _ => 0,
+            };
+            // Whole digits of either type have their places.
+            DataType::Decimal128(38, scale(&list).max(scale(&own)))
+        }
         () if list == DataType::Int64 || own == DataType::Int64 => DataType::Int64,
         () => list,
     }

@@ -134,7 +134,11 @@ impl Session {
                 self.entry.signals.wish(Wish::Notify { channel, payload })?;
                 done(tag)
             }
-            Utility::Execute { .. } | Utility::Import(_) | Utility::Do(_) | Utility::Declare(_) => {
+            Utility::Execute { .. }
+            | Utility::CreateExecuted(_)
+            | Utility::Import(_)
+            | Utility::Do(_)
+            | Utility::Declare(_) => {
                 unreachable!("{tag} runs other statements, which commands do not")
             }
         }

@@ -43,6 +43,7 @@ mod do_block;
 mod driver;
 mod durable;
 mod execute;
+mod executed;
 mod explain;
 mod explain_json;
 mod explanation;

@@ -375,6 +375,9 @@ impl Session {
             Plan::Utility(Utility::Execute { name, arguments }) => {
                 self.execute_named(name, arguments).map(Ran::other)
             }
+            Plan::Utility(Utility::CreateExecuted(create)) => {
+                self.create_executed(create).map(Ran::other)
+            }
             Plan::Utility(Utility::Import(folder)) => {
                 let rows = self.import(Path::new(folder))?;
                 Ok(Ran::other(Outcome::Done(Tag::counted(prepared.tag, rows))))
@@ -439,7 +442,12 @@ fn writes(plan: &Plan) -> bool {
         Plan::Copy(copy) => copy.is_from(),
         Plan::Explain { asked, of } => asked.analyze && writes(&of.plan),
         // Statements that run within another begin an account of their own.
-        Plan::Utility(Utility::Execute { .. } | Utility::Import(_) | Utility::Do(_)) => true,
+        Plan::Utility(
+            Utility::Execute { .. }
+            | Utility::CreateExecuted(_)
+            | Utility::Import(_)
+            | Utility::Do(_),
+        ) => true,
         _ => false,
     }
 }
@@ -461,6 +469,7 @@ fn lasts(plan: &Plan) -> bool {
             | Utility::Show(_)
             | Utility::SetRole { .. }
             | Utility::Execute { .. }
+            | Utility::CreateExecuted(_)
             | Utility::Deallocate(_)
             | Utility::Listen(_)
             | Utility::Unlisten(_)

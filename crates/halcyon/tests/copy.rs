@@ -118,3 +118,85 @@ fn options_of_csv_and_escapes_of_text_are_understood() {
     assert_eq!(names, [None, Some("a;'b"), Some("nil"), None, Some("a\tbAA\\"), Some("")],);
     assert!(rows.iter().all(|row| row[2] == halcyon::Value::Int32(7)));
 }
+
+#[test]
+fn rows_of_which_a_condition_is_not_true_are_passed_over() {
+    for format in ["text", "csv", "binary", "parquet"] {
+        let mut session = session();
+        session
+            .batch(
+                "INSERT INTO t (id, name, price) VALUES (1, 'a', 1.5), (2, 'b', 2.5), (3, NULL, 3.5), (4, 'd', NULL)",
+            )
+            .expect("four rows");
+        let path = file(&format!("where-{format}"), b"");
+        let columns = "(id, name, price)";
+        session
+            .batch(&format!(
+                "COPY t {columns} TO '{0}' (FORMAT {format}); DELETE FROM t;
+                 COPY t {columns} FROM '{0}' (FORMAT {format}) WHERE id <> 2 AND price > 1 AND n = 7 AND at IS NULL",
+                path.display()
+            ))
+            .expect(format);
+        std::fs::remove_file(path).expect("removed");
+        let rows =
+            session.query("SELECT id FROM t ORDER BY id", &[]).and_then(|rows| rows.collect());
+        let ids: Vec<_> = rows.expect("rows").into_iter().map(|row| row[0].clone()).collect();
+        assert_eq!(ids, [halcyon::Value::Int32(1), halcyon::Value::Int32(3)], "{format}");
+    }
+    let mut session = session();
+    // NOT NULL, CHECK and keys see the rows alone that the condition is true of.
+    let lines = b"1\t5\n\\N\t5\n2\t-5\n1\t0\n3\t6\n";
+    copy_in(&mut session, "(id, n)", "WHERE id IS NOT NULL AND n > 0", lines).expect("two rows");
+    assert_eq!(count(&mut session), 2);
+    let line = copy_in(&mut session, "(id, n)", "CSV WHERE 10 / n > 0", b"5,1\n6,0\n7,1\n")
+        .expect_err("a division by zero");
+    assert_eq!(line.state(), SqlState::DIVISION_BY_ZERO);
+    assert_eq!(line.fields().context.as_deref(), Some("COPY t, line 2"));
+    assert_eq!(count(&mut session), 2);
+    for (condition, state) in [
+        ("id > (SELECT 1)", "0A000"),
+        ("sum(id) > 1", "42803"),
+        ("sum(id) OVER () > 1", "42P20"),
+        ("generate_series(1, 2) > 1", "0A000"),
+        ("id", "42804"),
+        ("nosuch > 1", "42703"),
+        ("t.nosuch > 1", "42703"),
+        ("x.id > 1", "42P01"),
+        ("id > $1", "42P02"),
+        ("", "42601"),
+        ("id > 1 WITH (FORMAT csv)", "42601"),
+    ] {
+        let refused = copy_in(&mut session, "(id)", &format!("WHERE {condition}"), b"9\n");
+        let found = refused.expect_err(condition).state().to_string();
+        assert_eq!(found, state, "{condition}");
+    }
+    for condition in ["'yes'", "t.id = 10", "NULL"] {
+        copy_in(&mut session, "(id)", &format!("WHERE {condition}"), b"10\n").expect(condition);
+        session.batch("DELETE FROM t WHERE id = 10").expect("a row or none");
+    }
+    session
+        .batch("CREATE TABLE g (a INTEGER, b INTEGER GENERATED ALWAYS AS (a + 1) STORED)")
+        .expect("a table");
+    let refused = session.batch("COPY g FROM '/nonexistent' WHERE b > 1").expect_err("generated");
+    assert_eq!(refused.state(), SqlState::INVALID_COLUMN_REFERENCE);
+    let refused = session.batch("COPY g TO '/nonexistent' WHERE a > 1").expect_err("no condition");
+    assert_eq!(refused.state(), SqlState::SYNTAX_ERROR);
+}
+
+#[test]
+fn a_condition_reads_the_table() {
+    let database = Database::in_memory();
+    let mut session = database.session();
+    session
+        .batch("CREATE TABLE t (id INTEGER); CREATE ROLE w; GRANT INSERT ON t TO w; SET ROLE w")
+        .expect("a role that may insert");
+    let mut begin = |text: &str| {
+        let statement = session.prepare(text);
+        let ran = statement.and_then(|statement| session.run(&statement, &[]).map(|_| ()));
+        session.copy_abandon();
+        ran.map_err(|error| error.state().to_string())
+    };
+    assert_eq!(begin("COPY t FROM STDIN"), Ok(()));
+    assert_eq!(begin("COPY t FROM STDIN WHERE true"), Ok(()));
+    assert_eq!(begin("COPY t FROM STDIN WHERE id > 1"), Err("42501".to_owned()));
+}

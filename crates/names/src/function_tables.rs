@@ -14,8 +14,12 @@ use datafusion::sql::sqlparser::ast::{
 
 use halcyon_dialect::made::{call, cast, number, quoted};
 use halcyon_dialect::many_rows::FUNCTIONS;
+use halcyon_dialect::search_cycle;
+use halcyon_sql::error::{Result, SqlError};
 use halcyon_sql::identifier::fold;
 use halcyon_sql::parse::parse_own_query;
+
+use crate::rows_from;
 
 /// The function that gives as a list what `generate_series` gives as rows.
 pub const SERIES: &str = "generate_series\u{1}list";
@@ -34,18 +38,34 @@ const WORDS: &[&str] = &[
     "session_user",
 ];
 
-/// Replaces such functions in the FROM clauses of a query. `is_table`: whether a function is one that gives
-/// rows by itself.
-pub fn settle(query: &mut Query, is_table: &dyn Fn(&str) -> bool) {
-    let ControlFlow::Continue(()) = VisitMut::visit(query, &mut Settle(is_table));
+/// Replaces such functions, and ROWS FROM, in the FROM clauses of a query, and SEARCH and CYCLE in its WITH.
+/// `is_table`: whether a function is one that gives rows by itself.
+///
+/// Errors: 42601 and 0A000 for what ROWS FROM cannot hold; those of [`search_cycle::settle`].
+pub fn settle(query: &mut Query, is_table: &dyn Fn(&str) -> bool) -> Result<()> {
+    match VisitMut::visit(query, &mut Settle(is_table)) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(error) => Err(error),
+    }
 }
 
 struct Settle<'a>(&'a dyn Fn(&str) -> bool);
 
 impl VisitorMut for Settle<'_> {
-    type Break = std::convert::Infallible;
+    type Break = SqlError;
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Self::Break> {
+        match search_cycle::settle(query) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        }
+    }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Self::Break> {
+        let many = |name: &str| (self.0)(name) || gives_rows(name);
+        if let Err(error) = rows_from::settle(factor, &many) {
+            return ControlFlow::Break(error);
+        }
         if let Some(called) = Call::of(factor) {
             let name = called.name.as_str();
             if matches!(name, "generate_series" | "range") {

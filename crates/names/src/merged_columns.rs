@@ -6,8 +6,10 @@
 //! merged columns come first. All of this is decided here, on the syntax tree and before names are
 //! bound: DataFusion's planner would take the left column in every case.
 //!
-//! Whole rows (`row_to_json(t)`, `SELECT t`, `(t).a`) are replaced by structs here as well, since
-//! the columns of tables are known.
+//! An alias behind USING names the merged columns of its join: `j.a` is one of them, `j` and `j.*` are all.
+//!
+//! Whole rows (`row_to_json(t)`, `SELECT t`, `(t).a`, `(t.*)::text`) are replaced by structs here as well, since
+//! the columns of tables are known, and `ROW(t.*, 1)` by a row of the columns.
 //!
 //! A query without such joins and rows stays as it is. A table whose columns are unknown at this point (a
 //! function in FROM) cannot stand beside a NATURAL JOIN; USING beside it is left to the planner.
@@ -17,16 +19,17 @@ use std::ops::ControlFlow;
 
 use crate::documents::makes_document;
 use datafusion::sql::sqlparser::ast::{
-    self, AccessExpr, BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
-    Join, JoinConstraint, JoinOperator, ObjectName, OrderByKind, Query, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, TableAlias, TableFactor, TableWithJoins, Value,
-    VisitMut, VisitorMut, WildcardAdditionalOptions,
+    self, AccessExpr, BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArguments, Ident, Join, JoinConstraint, JoinOperator, ObjectName, OrderByKind, Query,
+    Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableAlias, TableFactor,
+    TableWithJoins, Value, VisitMut, VisitorMut, WildcardAdditionalOptions,
 };
 use halcyon_dialect::made::call;
 use halcyon_dialect::target_lists;
 use halcyon_dialect::{column_of_rows, shown_item_name};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::fold;
+use halcyon_sql::syntax::merged_alias;
 
 /// The columns of tables.
 pub trait Tables {
@@ -105,6 +108,8 @@ fn names_tables(query: &Query) -> bool {
         fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
             match expr {
                 Expr::Identifier(name) if self.0.contains(&fold(name)) => ControlFlow::Break(()),
+                Expr::QualifiedWildcard(..) => ControlFlow::Break(()),
+                Expr::Function(function) if takes_rows(function) => ControlFlow::Break(()),
                 _ => ControlFlow::Continue(()),
             }
         }
@@ -112,6 +117,19 @@ fn names_tables(query: &Query) -> bool {
     let mut tables = Tables(HashSet::new());
     ast::Visit::visit(query, &mut tables).is_break()
         || ast::Visit::visit(query, &mut Search(tables.0)).is_break()
+}
+
+/// Whether a call has `e.*` among its arguments; `count` knows rows by itself.
+fn takes_rows(function: &Function) -> bool {
+    let name = function.name.0.last().and_then(|part| part.as_ident()).map(fold);
+    let FunctionArguments::List(list) = &function.args else { return false };
+    let is_row = name.as_deref() == Some("row");
+    let is_star = |arg: &FunctionArg| match arg {
+        FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(_)) => true,
+        FunctionArg::Unnamed(FunctionArgExpr::Wildcard) => is_row,
+        _ => false,
+    };
+    name.as_deref() != Some("count") && list.args.iter().any(is_star)
 }
 
 /// The name by which the columns of a FROM item are qualified.
@@ -194,6 +212,8 @@ struct Scope {
     columns: Vec<Column>,
     /// Tables by name, with all of their columns.
     tables: Vec<(String, Vec<String>)>,
+    /// Aliases of joins, with the columns that the joins have merged.
+    aliases: Vec<(String, Vec<Column>)>,
     /// Tables whose rows are the values of their one column.
     elements: Vec<(String, Vec<String>)>,
     /// Names that the list of the SELECT gives.
@@ -218,6 +238,7 @@ impl Scope {
     fn beside(mut self, other: Scope) -> Scope {
         self.columns.extend(other.columns);
         self.tables.extend(other.tables);
+        self.aliases.extend(other.aliases);
         self.elements.extend(other.elements);
         self.open |= other.open;
         self
@@ -245,6 +266,19 @@ impl Scope {
         let count = self.tables.iter().find(|(table, _)| *table == name)?.1.len();
         let columns: Vec<&Column> = self.columns.iter().filter(is_of).collect();
         (columns.len() == count).then_some(columns)
+    }
+
+    /// Errors: 42712 for the alias of a join that is another name in the same FROM.
+    fn names_joins_once(&self) -> Result<()> {
+        for (at, (alias, _)) in self.aliases.iter().enumerate() {
+            let is_taken = self.tables.iter().any(|(table, _)| table == alias)
+                || self.aliases[..at].iter().any(|(other, _)| other == alias);
+            if is_taken {
+                let message = format!("table name \"{alias}\" specified more than once");
+                return Err(SqlError::new(SqlState::DUPLICATE_ALIAS, message));
+            }
+        }
+        Ok(())
     }
 
     /// The only column of that name. Errors: 42703 without one, 42702 with several.
@@ -307,7 +341,7 @@ impl VisitorMut for Settle<'_> {
         self.name_field(expr);
         self.test_fields(expr);
         self.count_rows(expr);
-        ControlFlow::Continue(())
+        flow(self.expand_rows(expr))
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
@@ -316,7 +350,15 @@ impl VisitorMut for Settle<'_> {
         {
             *expr = value;
         }
-        if makes_document(expr) {
+        if let Expr::CompoundIdentifier(path) = expr
+            && let Some(value) = self.of_alias(path).transpose()
+        {
+            match value {
+                Ok(value) => *expr = value,
+                Err(error) => return ControlFlow::Break(error),
+            }
+        }
+        if makes_document(expr) || matches!(expr, Expr::Function(call) if takes_rows(call)) {
             self.name_fields(expr);
         }
         ControlFlow::Continue(())
@@ -363,6 +405,7 @@ impl Settle<'_> {
     /// their meaning.
     fn select(&mut self, select: &mut Select) -> Result<Scope> {
         let scope = self.from(&mut select.from)?;
+        scope.names_joins_once()?;
         let is_merged = scope.columns.iter().any(|column| column.merged);
         if is_merged && !scope.open {
             let mut items = Vec::new();
@@ -386,7 +429,14 @@ impl Settle<'_> {
         }
         // The name of the result's column stays.
         self.frames.push(Frame { scope, of_select: false });
+        self.expand_stars(select)?;
         for item in &mut select.projection {
+            if let SelectItem::UnnamedExpr(Expr::CompoundIdentifier(path)) = item
+                && let Some(expr) = self.of_alias(path)?
+            {
+                let alias = path.last().expect("a path has parts").clone();
+                *item = SelectItem::ExprWithAlias { expr, alias };
+            }
             let means = |name: &Ident| self.meaning(name).or_else(|| self.row(&fold(name)));
             match item {
                 SelectItem::UnnamedExpr(Expr::Identifier(name)) => {
@@ -421,6 +471,37 @@ impl Settle<'_> {
         };
         scope.outputs = select.projection.iter().filter_map(alias).collect();
         Ok(scope)
+    }
+
+    /// Replaces `(e.*)` in a list by `e.*`, and `j.*` of a join's alias by the merged columns.
+    fn expand_stars(&self, select: &mut Select) -> Result<()> {
+        let items = std::mem::take(&mut select.projection);
+        for item in items {
+            let table = match &item {
+                SelectItem::UnnamedExpr(Expr::Nested(inner)) => match inner.as_ref() {
+                    Expr::QualifiedWildcard(name, _) => Some(name),
+                    _ => None,
+                },
+                SelectItem::QualifiedWildcard(
+                    SelectItemQualifiedWildcardKind::ObjectName(name),
+                    _,
+                ) => Some(name),
+                _ => None,
+            };
+            let Some(table) = table else {
+                select.projection.push(item);
+                continue;
+            };
+            match self.alias(&last_part(table)) {
+                Some(columns) => select.projection.extend(columns.iter().map(as_item)),
+                None => select.projection.push(SelectItem::QualifiedWildcard(
+                    SelectItemQualifiedWildcardKind::ObjectName(table.clone()),
+                    WildcardAdditionalOptions::default(),
+                )),
+            }
+            target_lists::check(select.projection.len())?;
+        }
+        Ok(())
     }
 
     fn from(&mut self, from: &mut [TableWithJoins]) -> Result<Scope> {
@@ -530,6 +611,12 @@ impl Settle<'_> {
                     _,
                 ) => {
                     let wanted = name.0.last().and_then(|part| part.as_ident()).map(fold);
+                    let is_meant = |alias: &&String| Some(*alias) == wanted.as_ref();
+                    let mut aliases = scope.aliases.iter();
+                    if let Some((_, own)) = aliases.find(|(alias, _)| is_meant(&alias)) {
+                        names.extend(own.iter().map(|column| column.name.clone()));
+                        continue;
+                    }
                     let own = |(table, _): &&(String, Vec<String>)| Some(table) == wanted.as_ref();
                     let Some((_, own)) = scope.tables.iter().find(own) else { return Ok(None) };
                     names.extend(own.iter().cloned());
@@ -576,7 +663,7 @@ impl Settle<'_> {
         else {
             return;
         };
-        if self.columns_of(&fold(table)).is_none() {
+        if self.row_of(&fold(table)).is_none() {
             return;
         }
         let named = Expr::CompoundIdentifier(vec![table.clone(), column.clone()]);
@@ -593,13 +680,77 @@ impl Settle<'_> {
         let Expr::Function(function) = expr else { return };
         let name = function.name.0.last().and_then(|part| part.as_ident()).map(fold);
         let FunctionArguments::List(list) = &mut function.args else { return };
-        if let (Some("count"), [FunctionArg::Unnamed(arg)]) =
+        let (Some("count"), [FunctionArg::Unnamed(arg)]) =
             (name.as_deref(), list.args.as_mut_slice())
-            && let FunctionArgExpr::Expr(Expr::Identifier(table)) = arg
-            && self.columns_of(&fold(table)).is_some()
+        else {
+            return;
+        };
+        let table = match arg {
+            FunctionArgExpr::Expr(Expr::Identifier(table)) => fold(table),
+            FunctionArgExpr::QualifiedWildcard(table) => last_part(table),
+            _ => return,
+        };
+        // The row of a join's alias is never NULL as a whole.
+        if self.alias(&table).is_some() {
+            *arg = FunctionArgExpr::Wildcard;
+        } else if let FunctionArgExpr::Expr(Expr::Identifier(name)) = arg
+            && self.columns_of(&table).is_some()
         {
-            *arg = FunctionArgExpr::QualifiedWildcard(ObjectName::from(vec![table.clone()]));
+            *arg = FunctionArgExpr::QualifiedWildcard(ObjectName::from(vec![name.clone()]));
         }
+    }
+
+    /// Writes `ROW(e.*)` and `(e.*, 1)` with the columns of `e`, and any other `e.*` as the row of `e`.
+    ///
+    /// Errors: 42P01 if there is no `e`, 0A000 if its columns are not known.
+    fn expand_rows(&self, expr: &mut Expr) -> Result<()> {
+        let columns = |name: &ObjectName| {
+            let known = self.row_of(&last_part(name));
+            known.ok_or_else(|| self.unknown_row(name))
+        };
+        match expr {
+            Expr::Tuple(fields) => {
+                for field in std::mem::take(fields) {
+                    match &field {
+                        Expr::QualifiedWildcard(name, _) => {
+                            fields.extend(columns(name)?.into_iter().map(|(_, value)| value));
+                        }
+                        _ => fields.push(field),
+                    }
+                    target_lists::check(fields.len())?;
+                }
+            }
+            Expr::Function(function) if last_part(&function.name) == "row" => {
+                let FunctionArguments::List(list) = &mut function.args else { return Ok(()) };
+                for arg in std::mem::take(&mut list.args) {
+                    match &arg {
+                        FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(name)) => {
+                            let own = columns(name)?.into_iter().map(|(_, value)| value);
+                            let as_arg = |value| FunctionArg::Unnamed(FunctionArgExpr::Expr(value));
+                            list.args.extend(own.map(as_arg));
+                        }
+                        FunctionArg::Unnamed(FunctionArgExpr::Wildcard) => {
+                            let message = "syntax error at or near \"*\"";
+                            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+                        }
+                        _ => list.args.push(arg),
+                    }
+                    target_lists::check(list.args.len())?;
+                }
+            }
+            Expr::QualifiedWildcard(name, _) => *expr = struct_of(columns(name)?),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Why a table in `e.*` has no columns here.
+    fn unknown_row(&self, name: &ObjectName) -> SqlError {
+        if self.frames.iter().any(|frame| frame.scope.open) {
+            return SqlError::unsupported("the row of a function in FROM");
+        }
+        let message = format!("missing FROM-clause entry for table \"{}\"", last_part(name));
+        SqlError::new(SqlState::UNDEFINED_TABLE, message)
     }
 
     /// Writes `t IS [NOT] NULL`, of a table's row, as the same of each of its columns.
@@ -609,10 +760,17 @@ impl Settle<'_> {
             Expr::IsNotNull(inner) => (inner, false),
             _ => return,
         };
-        let Expr::Identifier(name) = inner.as_ref() else { return };
-        let table = fold(name);
-        let tests = self.columns_of(&table).into_iter().flatten().map(|column| {
-            let column = Box::new(column_of(&table, column));
+        let table = match inner.as_ref() {
+            Expr::Identifier(name) => fold(name),
+            Expr::QualifiedWildcard(name, _) => last_part(name),
+            Expr::Nested(nested) => match nested.as_ref() {
+                Expr::QualifiedWildcard(name, _) => last_part(name),
+                _ => return,
+            },
+            _ => return,
+        };
+        let tests = self.row_of(&table).into_iter().flatten().map(|(_, column)| {
+            let column = Box::new(column);
             if is_null { Expr::IsNull(column) } else { Expr::IsNotNull(column) }
         });
         let both = |left, right| Expr::BinaryOp {
@@ -631,11 +789,49 @@ impl Settle<'_> {
         if self.frames.iter().any(is_output) {
             return None;
         }
-        let field = |column: &String| {
-            let text = Value::SingleQuotedString(column.clone()).with_empty_span();
-            [Expr::Value(text), column_of(table, column)]
-        };
-        Some(call("named_struct", self.columns_of(table)?.iter().flat_map(field).collect()))
+        self.row_of(table).map(struct_of)
+    }
+
+    /// The columns of a table, or of the alias of a join, whose name is no column's, with their meanings.
+    fn row_of(&self, table: &str) -> Option<Vec<(String, Expr)>> {
+        if let Some(columns) = self.columns_of(table) {
+            let field = |column: &String| (column.clone(), column_of(table, column));
+            return Some(columns.iter().map(field).collect());
+        }
+        let is_column = |frame: &Frame| frame.scope.columns.iter().any(|own| own.name == *table);
+        if self.frames.iter().any(is_column) {
+            return None;
+        }
+        let field = |column: &Column| (column.name.clone(), column.value.clone());
+        self.alias(table).map(|columns| columns.iter().map(field).collect())
+    }
+
+    /// The merged columns of the join that has this alias.
+    fn alias(&self, name: &str) -> Option<&[Column]> {
+        for frame in self.frames.iter().rev() {
+            if frame.scope.tables.iter().any(|(table, _)| table == name) {
+                return None;
+            }
+            let own = frame.scope.aliases.iter().find(|(alias, _)| alias == name);
+            if let Some((_, columns)) = own {
+                return Some(columns);
+            }
+        }
+        None
+    }
+
+    /// The meaning of `j.a` if `j` is the alias of a join. Errors: 42703 if the join has not merged `a`.
+    fn of_alias(&self, path: &[Ident]) -> Result<Option<Expr>> {
+        let [alias, column] = path else { return Ok(None) };
+        let (alias, column) = (fold(alias), fold(column));
+        let Some(columns) = self.alias(&alias) else { return Ok(None) };
+        match columns.iter().find(|own| own.name == column) {
+            Some(own) => Ok(Some(own.value.clone())),
+            None => {
+                let message = format!("column {alias}.{column} does not exist");
+                Err(SqlError::new(SqlState::UNDEFINED_COLUMN, message))
+            }
+        }
     }
 
     /// The columns of a table whose name is no column's.
@@ -675,6 +871,19 @@ impl Settle<'_> {
         }
         None
     }
+}
+
+/// A row as a struct of its columns.
+fn struct_of(columns: Vec<(String, Expr)>) -> Expr {
+    let field = |(name, value): (String, Expr)| {
+        [Expr::Value(Value::SingleQuotedString(name).with_empty_span()), value]
+    };
+    call("named_struct", columns.into_iter().flat_map(field).collect())
+}
+
+/// The last part of a name.
+fn last_part(name: &ObjectName) -> String {
+    name.0.last().and_then(|part| part.as_ident()).map(fold).unwrap_or_default()
 }
 
 /// `table.column`.
@@ -721,6 +930,7 @@ fn by_position(expr: &mut Expr, select: &Select, scope: &Scope) {
 
 /// The columns of a join, which is rewritten with ON.
 fn merged(left: Scope, right: Scope, join: &mut Join) -> Result<Scope> {
+    let alias = taken_alias(join);
     let Some(constraint) = constraint(&join.join_operator) else { return Ok(left.beside(right)) };
     let names: Vec<String> = match constraint {
         JoinConstraint::Using(names) => {
@@ -739,6 +949,9 @@ fn merged(left: Scope, right: Scope, join: &mut Join) -> Result<Scope> {
         _ => return Ok(left.beside(right)),
     };
     if left.open || right.open {
+        if alias.is_some() {
+            return Err(SqlError::unsupported("an alias for USING beside a function in FROM"));
+        }
         return Ok(Scope { open: true, ..left.beside(right) });
     }
     let mut condition = None;
@@ -771,9 +984,22 @@ fn merged(left: Scope, right: Scope, join: &mut Join) -> Result<Scope> {
     if let Some(constraint) = constraint_mut(&mut join.join_operator) {
         *constraint = JoinConstraint::On(condition);
     }
+    let mut aliases = left.aliases;
+    aliases.extend(right.aliases);
+    aliases.extend(alias.map(|alias| (alias, columns.clone())));
     let rest = left.columns.into_iter().chain(right.columns);
     columns.extend(rest.filter(|column| !names.contains(&column.name)));
     let tables = left.tables.into_iter().chain(right.tables).collect();
     let elements = left.elements.into_iter().chain(right.elements).collect();
-    Ok(Scope { columns, tables, elements, outputs: Vec::new(), open: false })
+    Ok(Scope { columns, tables, aliases, elements, outputs: Vec::new(), open: false })
+}
+
+/// Takes the alias from the columns of a join's USING.
+fn taken_alias(join: &mut Join) -> Option<String> {
+    let Some(JoinConstraint::Using(columns)) = constraint_mut(&mut join.join_operator) else {
+        return None;
+    };
+    let alias = merged_alias(columns).map(fold)?;
+    columns.pop();
+    Some(alias)
 }

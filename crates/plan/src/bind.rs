@@ -60,7 +60,7 @@ use halcyon_names::plain_forms;
 use halcyon_names::short_aliases;
 use halcyon_names::told_casts;
 use halcyon_names::told_types::told_types;
-use halcyon_scan::provider::{HalcyonTable, RowIds, ViewSource, is_target};
+use halcyon_scan::provider::{HalcyonTable, ROW_ID, RowIds, ViewSource, is_target};
 use halcyon_sql::diagnose::{external, nearest, sql_error};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::fold;
@@ -512,7 +512,7 @@ impl Context<'_> {
         // What a view within such a query reads is read by the query.
         user_types::settle(query, &|name| self.binder.user_type(name))?;
         let tables = self.binder.df.state().table_functions();
-        function_tables::settle(query, &|name| tables.contains_key(name));
+        function_tables::settle(query, &|name| tables.contains_key(name))?;
         self.repeats_rows.set(self.repeats_rows.get() || repeats_rows(query));
         let relations = sizes::relations(query, &|name| self.relations_within(name))?;
         short_aliases::settle(query, &|name| Tables::columns(self, name).ok());
@@ -820,7 +820,9 @@ impl Tables for Context<'_> {
         let reference = object_name_to_table_reference(name.clone(), true)
             .map_err(|error| sql_error(error, ""))?;
         let source = self.source(&reference)?;
-        Ok(source.schema().fields().iter().map(|field| field.name().clone()).collect())
+        let schema = source.schema();
+        let names = schema.fields().iter().map(|field| field.name().clone());
+        Ok(names.filter(|name| name != ROW_ID).collect())
     }
 }
 

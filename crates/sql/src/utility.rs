@@ -9,7 +9,7 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::identifier::{fold, parts};
 use crate::syntax::{
     CursorStatement, DeclareCursor, Discarded, DoBlock, SessionStatement, Step, SystemChange,
-    Upkeep, UpkeepObject, UpkeepVerb,
+    Upkeep, UpkeepObject, UpkeepVerb, is_executed,
 };
 
 /// A bound session statement.
@@ -80,6 +80,8 @@ pub enum Utility {
         /// Constant expressions.
         arguments: Vec<Expr>,
     },
+    /// CREATE TABLE … AS EXECUTE.
+    CreateExecuted(Box<ast::CreateTable>),
     /// DEALLOCATE name, DEALLOCATE ALL.
     Deallocate(Option<String>),
     /// DISCARD.
@@ -307,6 +309,9 @@ pub fn bind(statement: &ast::Statement) -> Result<Option<(Utility, &'static str)
             let execute =
                 Utility::Execute { name: setting_name(name), arguments: parameters.clone() };
             (execute, "EXECUTE")
+        }
+        Statement::CreateTable(create) if is_executed(create) => {
+            (Utility::CreateExecuted(Box::new(create.clone())), "SELECT")
         }
         Statement::Deallocate { name, .. } => {
             let all = name.quote_style.is_none() && name.value.eq_ignore_ascii_case("all");

@@ -7,19 +7,27 @@ use datafusion::sql::sqlparser::ast::{
 };
 use std::ops::ControlFlow;
 
+use super::ident;
 use super::named::NamedTarget;
 use super::source::is_default;
+use halcyon_dialect::made::call;
 use halcyon_functions::system_columns::queries as system_columns;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::parts;
 use halcyon_sql::parse::parse_own_query;
+use halcyon_sql::syntax::assigned_element;
+use halcyon_sql::types::SqlType;
 
-/// Assignments of SET, column by column; `(a, b) = (1, 2)` is taken apart.
+/// Assignments of SET, column by column; `(a, b) = (1, 2)` is taken apart, and assignments to elements of one array
+/// are put together. `alias`: the name of the target, where a bare name may mean another table's column.
 pub(super) fn assignments<'q>(
     target: &NamedTarget,
+    alias: Option<&str>,
     assignments: &'q [ast::Assignment],
 ) -> Result<Vec<(u16, Cow<'q, Expr>)>> {
-    let mut found = Vec::new();
+    let mut found: Vec<(u16, Cow<'q, Expr>)> = Vec::new();
+    // Columns of which elements are assigned.
+    let mut elements: Vec<u16> = Vec::new();
     let value = |name: &ObjectName, value: &'q Expr| -> Result<Cow<'q, Expr>> {
         let default = match is_default(value) {
             true => target.default_in_set(&parts(name)?.pop().unwrap_or_default())?,
@@ -45,6 +53,34 @@ pub(super) fn assignments<'q>(
     };
     for assignment in assignments {
         match &assignment.target {
+            AssignmentTarget::ColumnName(name)
+                if let Some((subscript, value)) = assigned_element(&assignment.value) =>
+            {
+                if is_default(value) {
+                    let message = "cannot set an array element to DEFAULT";
+                    return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+                }
+                let at = column(name)?;
+                require_array(target, at)?;
+                // Each stands within the one before.
+                if assignments.len() > ELEMENTS_MAX {
+                    let message = format!("more than {ELEMENTS_MAX} assignments beside an element");
+                    return Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, message));
+                }
+                let own = ident(&parts(name)?.pop().unwrap_or_default());
+                let before = match elements.contains(&at) {
+                    true => take_assignment(&mut found, at),
+                    false => None,
+                };
+                let array = match (before, alias) {
+                    (Some(before), _) => before.into_owned(),
+                    (None, Some(alias)) => Expr::CompoundIdentifier(vec![ident(alias), own]),
+                    (None, None) => Expr::Identifier(own),
+                };
+                elements.push(at);
+                let set = call(SET_ELEMENT, vec![array, subscript.clone(), value.clone()]);
+                found.push((at, Cow::Owned(set)));
+            }
             AssignmentTarget::ColumnName(name) => {
                 found.push((column(name)?, value(name, &assignment.value)?));
             }
@@ -82,6 +118,35 @@ pub(super) fn assignments<'q>(
         }
     }
     Ok(found)
+}
+
+/// The most assignments of a SET that assigns to elements of arrays.
+const ELEMENTS_MAX: usize = 128;
+
+/// The function of an array, a subscript and an element.
+const SET_ELEMENT: &str = "array\u{1}set";
+
+/// Takes the assignment to a column out of those that were found.
+fn take_assignment<'q>(
+    found: &mut Vec<(u16, Cow<'q, Expr>)>,
+    column: u16,
+) -> Option<Cow<'q, Expr>> {
+    let at = found.iter().position(|(own, _)| *own == column)?;
+    Some(found.remove(at).1)
+}
+
+/// Errors: 42804 if a column is no array, 0A000 for documents.
+fn require_array(target: &NamedTarget, column: u16) -> Result<()> {
+    let ty = target.table.columns[column as usize].ty;
+    match ty {
+        SqlType::Array(_) => Ok(()),
+        SqlType::Json | SqlType::Jsonb => Err(SqlError::unsupported("subscripts of documents")),
+        _ => {
+            let message =
+                format!("cannot subscript type {ty} because it does not support subscripting");
+            Err(SqlError::new(SqlState::DATATYPE_MISMATCH, message))
+        }
+    }
 }
 
 /// One of the `count` columns that a subquery gives: the expression of a list without more, or a subquery over the one

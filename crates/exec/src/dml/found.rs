@@ -31,7 +31,7 @@ impl<'q> Updates<'q> {
     /// Errors: those of the assignments.
     pub fn of(target: &NamedTarget, update: &'q ast::DoUpdate) -> Result<Self> {
         let mut sought = Sought(Vec::new());
-        let mut assignments = assignments(target, &update.assignments)?;
+        let mut assignments = assignments(target, None, &update.assignments)?;
         for (_, expr) in &mut assignments {
             sought.replace(expr);
         }

@@ -734,6 +734,14 @@ fn qualify(expr: &Expr, target: &NamedTarget, alias: &str) -> Expr {
     impl VisitorMut for Qualify<'_> {
         type Break = ();
         fn pre_visit_expr(&mut self, expr: &mut Expr) -> std::ops::ControlFlow<()> {
+            // The SQL parser reads `t.a[1]` as a chain that begins with `t`.
+            if let Expr::CompoundFieldAccess { root, access_chain } = expr
+                && let Expr::Identifier(table) = root.as_ref()
+                && let Some(ast::AccessExpr::Dot(Expr::Identifier(column))) = access_chain.first()
+            {
+                **root = Expr::CompoundIdentifier(vec![table.clone(), column.clone()]);
+                access_chain.remove(0);
+            }
             if let Expr::Identifier(name) = expr
                 && self.0.has_column(&fold(name))
             {

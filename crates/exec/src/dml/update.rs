@@ -61,7 +61,7 @@ pub(super) fn bind(
     };
     let (mut columns, mut cells) = (Vec::new(), Vec::new());
     let mut values = Vec::new();
-    let assigned = assignments(&named, &update.assignments)?;
+    let assigned = assignments(&named, Some(&alias), &update.assignments)?;
     for (column, expr) in &assigned {
         let (column, expr) = (*column, expr.as_ref());
         if columns.contains(&column) {

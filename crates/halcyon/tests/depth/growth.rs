@@ -85,7 +85,7 @@ fn planning_grows_as_its_text_does() {
     let db = Database::in_memory();
     let mut session = db.session();
     session
-        .batch("CREATE TABLE t (a int PRIMARY KEY, b int, s text); CREATE TABLE u (a int, b int)")
+        .batch("CREATE TABLE t (a int PRIMARY KEY, b int, s text); CREATE TABLE u (a int, b int); CREATE TABLE l (a int[])")
         .expect("tables");
     let mut steep = Vec::new();
     for case in GROWING {

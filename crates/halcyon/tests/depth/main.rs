@@ -56,9 +56,9 @@ fn main_of_child(first: usize, size: usize) {
             }
             session
                 .batch(
-                    "DROP TABLE IF EXISTS t CASCADE; DROP TABLE IF EXISTS u CASCADE; \
+                    "DROP TABLE IF EXISTS t CASCADE; DROP TABLE IF EXISTS u CASCADE; DROP TABLE IF EXISTS l CASCADE; \
                      CREATE TABLE t (a int PRIMARY KEY, b int, s text); \
-                     CREATE TABLE u (a int, b int); \
+                     CREATE TABLE u (a int, b int); CREATE TABLE l (a int[]); \
                      INSERT INTO t VALUES (1, 2, 'x'), (2, 3, 'y'); INSERT INTO u VALUES (1, 2)",
                 )
                 .expect("tables");

@@ -59,8 +59,8 @@ const fn chained(head: &'static str, link: &'static str, tail: &'static str) -> 
     Case { form: Form::Chained { head, link }, tail }
 }
 
-/// Every production that holds itself, and every list and chain. Tables `t (a, b, s)` and
-/// `u (a, b)` exist.
+/// Every production that holds itself, and every list and chain. Tables `t (a, b, s)`,
+/// `u (a, b)` and `l (a)`, of arrays, exist.
 pub const CASES: &[Case] = &[
     // Expressions within expressions.
     nested("SELECT ", "(", "1", ")", ""),
@@ -179,6 +179,18 @@ pub const CASES: &[Case] = &[
         ") SELECT 2",
         "",
     ),
+    nested(
+        "",
+        "WITH RECURSIVE q AS (SELECT 1 AS n UNION ALL ",
+        "SELECT n + 1 FROM q",
+        ") CYCLE n SET c USING p SELECT 2",
+        "",
+    ),
+    chained(
+        "WITH RECURSIVE q AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM q WHERE n < 3) SEARCH DEPTH FIRST BY n",
+        ", n",
+        " SET s SELECT n FROM q ORDER BY s",
+    ),
     nested("", "SELECT * FROM t, LATERAL (", "SELECT 1", ") AS q", ""),
     nested("", "SELECT * FROM t WHERE EXISTS (", "SELECT 1", ")", ""),
     nested("", "VALUES ((", "SELECT 1", "))", ""),
@@ -191,6 +203,9 @@ pub const CASES: &[Case] = &[
     nested("", "IF true THEN ", "SELECT 1", "; END IF", ""),
     nested("", "COPY (", "SELECT 1", ") TO STDOUT", ""),
     nested("", "CREATE TABLE x AS ", "SELECT 1", "", ""),
+    nested("CREATE TABLE x AS EXECUTE p (", "(", "1", ")", ")"),
+    nested("COPY t FROM '/nonexistent' WHERE ", "(", "true", ")", ""),
+    chained("COPY t FROM '/nonexistent' WHERE true", " AND a > #", ""),
     nested("", "CREATE VIEW x AS ", "SELECT 1", "", ""),
     nested("", "SET a = ", "1", "", ""),
     nested("", "SET a = (", "1", ")", ""),
@@ -297,6 +312,7 @@ pub const CASES: &[Case] = &[
     chained("SELECT greatest(1", ", #", ")"),
     chained("SELECT ARRAY[1", ", 1", "]"),
     chained("SELECT ROW(1", ", 1", ")"),
+    chained("SELECT ROW(t.*", ", t.*", ") FROM t"),
     chained("SELECT (1", ", 1", ")"),
     chained("SELECT CASE", " WHEN a = # THEN #", " END FROM t"),
     chained("SELECT CASE a", " WHEN # THEN #", " END FROM t"),
@@ -306,6 +322,7 @@ pub const CASES: &[Case] = &[
     chained("SELECT 1 FROM t GROUP BY CUBE (a", ", a + #", ")"),
     chained("SELECT 1 FROM t GROUP BY a", ", GROUPING SETS (a, b)", ""),
     chained("SELECT 1 FROM t GROUP BY a", ", CUBE (a, b)", ""),
+    chained("SELECT DISTINCT a", ", a + #", " FROM t ORDER BY a FETCH FIRST 1 ROWS WITH TIES"),
     chained("SELECT DISTINCT ON (a", ", a + #", ") a FROM t"),
     chained("SELECT a FROM t ORDER BY a", ", a + #", ""),
     chained("SELECT sum(a) OVER w0 FROM t WINDOW w0 AS ()", ", w# AS (w@)", ""),
@@ -315,6 +332,8 @@ pub const CASES: &[Case] = &[
     chained("INSERT INTO u VALUES (0, 0) RETURNING a", ", a", ""),
     chained("INSERT INTO u (a", ", a", ") VALUES (0)"),
     chained("UPDATE t SET a = 1", ", a = 1", ""),
+    chained("UPDATE l SET a[1] = 1", ", a[#] = 1", ""),
+    nested("UPDATE l SET a[", "(", "1", ")", "] = 1"),
     chained("UPDATE t SET a = 1", " + a", ""),
     chained("DELETE FROM t WHERE a = 1", " OR a = #", ""),
     // Tables, joins, set operations.
@@ -325,6 +344,8 @@ pub const CASES: &[Case] = &[
     chained("SELECT 1 FROM t t0", " FULL JOIN t t# ON t#.a = t@.a", ""),
     chained("SELECT 1 FROM t t0", " NATURAL JOIN t t#", ""),
     chained("SELECT 1 FROM t t0", " JOIN t t# USING (a)", ""),
+    chained("SELECT 1 FROM t t0", " JOIN t t# USING (a) AS j#", ""),
+    chained("SELECT 1 FROM ROWS FROM (unnest(ARRAY[0])", ", unnest(ARRAY[#])", ") AS r"),
     chained("SELECT 1 FROM t t0", ", LATERAL (SELECT t@.a + 1 AS a) t#", ""),
     chained("SELECT 1 FROM t t0", ", LATERAL (SELECT t0.a + 1 AS a) t#", ""),
     chained("SELECT 1 FROM t t0", ", generate_series(1, 2) g#", ""),

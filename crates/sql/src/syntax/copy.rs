@@ -2,11 +2,16 @@
 //!
 //! In brackets a switch takes `on`, `true`, `1` and their opposites, a name may stand in quotes, and a
 //! list may be `*`. Options without brackets are those of PostgreSQL before 9.0.
+//!
+//! The SQL parser's tree of COPY FROM has no place for a condition, and a table as its source only. So
+//! `COPY t (a) FROM … WHERE b > 1` has the source `SELECT a FROM t WHERE b > 1` here: [`Filtered`].
 
 use datafusion::sql::sqlparser::ast::{
-    CopyOption, CopySource, CopyTarget, Ident, Statement as Sql,
+    CopyOption, CopySource, CopyTarget, Expr, Ident, ObjectName, SelectItem, SetExpr,
+    Statement as Sql, TableFactor,
 };
-use datafusion::sql::sqlparser::parser::IsOptional;
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::parser::{IsOptional, Parser};
 use datafusion::sql::sqlparser::tokenizer::Token;
 
 use super::Statement;
@@ -50,12 +55,65 @@ pub(super) fn copy(reader: &mut Reader<'_>) -> Result<Statement> {
         }
         reader.expect_token(&Token::RParen)?;
     }
-    while !reader.is_at_end() {
+    while !reader.is_at_end() && (to || !reader.is("WHERE")) {
         options.push(bare_option(reader)?);
     }
+    let source = match source {
+        CopySource::Table { table_name, columns } if !to && reader.eats("WHERE") => {
+            let condition = reader.sql_with_joins(|parser| parser.parse_expr())?;
+            Filtered { table_name, columns, condition }.into_source()
+        }
+        source => source,
+    };
     let (legacy_options, values) = (Vec::new(), Vec::new());
     let copy = Sql::Copy { source, to, target, options, legacy_options, values };
     Ok(Statement::Sql(Box::new(copy)))
+}
+
+/// The source of a COPY FROM with a condition on the rows.
+#[derive(Clone, Debug)]
+pub struct Filtered {
+    /// The table that takes the rows.
+    pub table_name: ObjectName,
+    /// The columns that the data has; none: all.
+    pub columns: Vec<Ident>,
+    /// The condition: other rows are passed over.
+    pub condition: Expr,
+}
+
+impl Filtered {
+    /// The query that stands for a table and a condition.
+    fn into_source(self) -> CopySource {
+        let parsed = Parser::new(&PostgreSqlDialect {}).try_with_sql("SELECT * FROM t WHERE TRUE");
+        let query = parsed.and_then(|mut parser| parser.parse_query());
+        let mut query = query.expect("the text is a query");
+        let SetExpr::Select(select) = query.body.as_mut() else { unreachable!("it is a SELECT") };
+        if !self.columns.is_empty() {
+            let item = |name| SelectItem::UnnamedExpr(Expr::Identifier(name));
+            select.projection = self.columns.into_iter().map(item).collect();
+        }
+        if let TableFactor::Table { name, .. } = &mut select.from[0].relation {
+            *name = self.table_name;
+        }
+        select.selection = Some(self.condition);
+        CopySource::Query(query)
+    }
+
+    /// What the source of a COPY FROM says; `None` if there is no condition.
+    pub fn of(source: &CopySource) -> Option<Filtered> {
+        let CopySource::Query(query) = source else { return None };
+        let SetExpr::Select(select) = query.body.as_ref() else { return None };
+        let TableFactor::Table { name, .. } = &select.from.first()?.relation else { return None };
+        let column = |item: &SelectItem| match item {
+            SelectItem::UnnamedExpr(Expr::Identifier(name)) => Some(name.clone()),
+            _ => None,
+        };
+        Some(Filtered {
+            table_name: name.clone(),
+            columns: select.projection.iter().filter_map(column).collect(),
+            condition: select.selection.clone()?,
+        })
+    }
 }
 
 fn option(reader: &mut Reader<'_>) -> Result<CopyOption> {

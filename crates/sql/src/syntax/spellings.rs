@@ -10,8 +10,12 @@ use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Whitespace};
 
+use super::elements;
 use super::identity_order;
 use super::limits;
+use super::merged_alias;
+use super::rows_from;
+use super::search_cycle;
 use super::table_forms;
 use super::view_options;
 use super::words::{is_word, replaced};
@@ -41,6 +45,11 @@ use crate::identifier::last;
 /// - The options of CREATE EXTENSION have WITH before them.
 /// - `BETWEEN SYMMETRIC a AND b` is `BETWEEN "…" + a AND b`: see [`SYMMETRIC`].
 /// - `inet '10.0.0.1'` is `'10.0.0.1'::inet`, and so for every type that the SQL parser has no word for.
+/// - `JOIN … USING (a) AS j` has the alias among the columns: see [`merged_alias`].
+/// - `ROWS FROM (f(), g())` is a call in FROM whose arguments are the calls: see [`rows_from`].
+/// - `e.* = f.*` and its like are `(e.*) = f.*`: a list would end before the operator.
+/// - `SET a[2] = x` assigns a call to `a`: see [`elements`].
+/// - SEARCH and CYCLE behind an entry of WITH end the entry's query: see [`search_cycle`].
 /// - `TABLE t`, where a query may stand, is `SELECT * FROM t`.
 /// - `WITH CHECK OPTION` behind a view's query is an option before it, and an option alone is on: see [`view_options`].
 /// - In MERGE, `DO NOTHING`, `INSERT DEFAULT VALUES` and `OVERRIDING … VALUE` are columns that no table
@@ -133,6 +142,25 @@ pub(super) fn known_to_the_parser(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSp
             Keyword::BETWEEN if is(&tokens, at + 1, "SYMMETRIC") => {
                 edits.push((words[at + 1], words[at + 1], format!("\"{SYMMETRIC}\" +")));
             }
+            Keyword::SET
+                if begins(
+                    &tokens,
+                    &["UPDATE", "INSERT", "MERGE", "WITH", "EXPLAIN", "PREPARE"],
+                ) =>
+            {
+                if let Some((made, gone)) = elements::known(&tokens, &words, at) {
+                    edits.extend(made.into_iter().map(|(at, text)| (words[at], words[at], text)));
+                    silent.extend(gone);
+                }
+            }
+            Keyword::USING => {
+                if let Some((first, last, text)) = merged_alias::known(&tokens, &words, at) {
+                    edits.push((words[first], words[last], text));
+                }
+            }
+            Keyword::ROWS if rows_from::begins(&tokens, &words, at) => {
+                edits.push((words[at], words[at + 1], rows_from::call()));
+            }
             Keyword::SCHEMA | Keyword::VERSION | Keyword::CASCADE
                 if is(&tokens, 0, "CREATE")
                     && is(&tokens, 1, "EXTENSION")
@@ -153,6 +181,15 @@ pub(super) fn known_to_the_parser(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSp
             {
                 silent.extend([at - 1, at + 1]);
             }
+            // `e.* IS NULL`: the SQL parser takes what begins like that for the columns of `e`.
+            Keyword::NoKeyword
+                if token_is(&tokens, &words, at + 1, &Token::Period)
+                    && token_is(&tokens, &words, at + 2, &Token::Mul)
+                    && words.get(at + 3).is_some_and(|next| goes_on(&tokens[*next].token))
+                    && !(at > 0 && token_is(&tokens, &words, at - 1, &Token::Period)) =>
+            {
+                edits.push((words[at], words[at + 2], format!("({word}.*)")));
+            }
             // `inet '10.0.0.1'`: PostgreSQL takes a constant of any type so, the SQL parser of a few.
             Keyword::NoKeyword
                 if takes_constants
@@ -164,6 +201,11 @@ pub(super) fn known_to_the_parser(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSp
             {
                 let text = Token::SingleQuotedString(text.clone());
                 edits.push((words[at], words[at + 1], format!("{text}::{word}")));
+            }
+            _ if (is(&tokens, at, "SEARCH") || is(&tokens, at, "CYCLE"))
+                && let Some((first, last, text)) = search_cycle::known(&tokens, &words, at) =>
+            {
+                edits.push((words[first], words[last], text));
             }
             _ if is(&tokens, at, "ONLY") && is_only(&tokens, &words, at) => silent.push(at),
             _ if is(&tokens, at, "OPERATOR") && compares_with_array(&tokens, &words, at) => {
@@ -294,6 +336,21 @@ pub(super) fn known_to_the_parser(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSp
         put(insert, "OVERWRITE");
     }
     tokens
+}
+
+/// Whether a token behind `e.*` makes it a part of an expression.
+fn goes_on(token: &Token) -> bool {
+    let is_operator = matches!(
+        token,
+        Token::DoubleColon
+            | Token::Eq
+            | Token::Neq
+            | Token::Lt
+            | Token::LtEq
+            | Token::Gt
+            | Token::GtEq
+    );
+    is_operator || is_word(token, "IS") || is_word(token, "ISNULL") || is_word(token, "NOTNULL")
 }
 
 /// Whether the word at `words[at]` stands in brackets behind WITH, where options are.

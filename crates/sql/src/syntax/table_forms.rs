@@ -5,10 +5,14 @@
 //! - `ALTER COLUMN a SET STATISTICS 100`, SET STORAGE and SET COMPRESSION become a change of type that changes
 //!   nothing: see [`PASSED_OVER`].
 //! - CLUSTER ON, SET LOGGED, SET WITHOUT OIDS, RESET (…) and their kin of a table become options of that name.
+//! - `AS EXECUTE p (1)` becomes `AS SELECT * FROM "…".p (1)`, which no table is: see [`executed`].
 //! - `AS … WITH NO DATA` asks for no row of its query, and WITH DATA says nothing.
 
+use std::ops::ControlFlow;
+
 use datafusion::sql::sqlparser::ast::{
-    ColumnDef, ColumnOption, Expr, Query, SetExpr, TableFactor, TableWithJoins, Value,
+    ColumnDef, ColumnOption, CreateTable, Expr, FunctionArg, Ident, Query, SetExpr, TableFactor,
+    TableWithJoins, Value, Visit, Visitor,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
@@ -73,6 +77,34 @@ impl Like {
         debug_assert!(OPTIONS.contains(&option), "{option}");
         self.including.iter().any(|own| own == option)
     }
+}
+
+/// The schema of the function in FROM that stands for EXECUTE.
+const EXECUTE: &str = "\u{1}execute";
+
+/// The name of the prepared statement and its arguments, if a FROM item stands for EXECUTE.
+pub fn executed(factor: &TableFactor) -> Option<(&Ident, &[FunctionArg])> {
+    let TableFactor::Table { name, args: Some(args), .. } = factor else { return None };
+    let [mark, own] = &name.0[..] else { return None };
+    (mark.as_ident()?.value == EXECUTE).then(|| Some((own.as_ident()?, &args.args[..])))?
+}
+
+/// Whether CREATE TABLE has EXECUTE behind AS.
+pub fn is_executed(create: &CreateTable) -> bool {
+    struct Search;
+    impl Visitor for Search {
+        type Break = ();
+        fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
+            match executed(factor) {
+                Some(_) => ControlFlow::Break(()),
+                None => ControlFlow::Continue(()),
+            }
+        }
+    }
+    // The item stands at the top, or within what WITH NO DATA has put around it.
+    let Some(query) = &create.query else { return false };
+    matches!(query.body.as_ref(), SetExpr::Select(select) if select.from.len() == 1)
+        && query.visit(&mut Search).is_break()
 }
 
 /// Whether the query of CREATE TABLE … AS is one WITH NO DATA.
@@ -146,7 +178,16 @@ impl Text<'_> {
         }
         if let Some(query) = self.query(at) {
             edits.append(&mut names);
+            if self.is(query, "EXECUTE")
+                && let Some(Token::Word(name)) = self.token(query + 1)
+            {
+                let has_list = self.token(query + 2) == Some(&Token::LParen);
+                let list = if has_list { "" } else { "()" };
+                let text = format!("SELECT * FROM \"{EXECUTE}\".{name}{list}");
+                edits.push((query, query + 1, text));
+            }
             edits.extend(self.without_data(query));
+            edits.sort_unstable_by_key(|(first, ..)| *first);
         }
         (!edits.is_empty()).then_some(edits)
     }
