@@ -31,6 +31,16 @@ pub(crate) fn before_its_parts(expr: &mut Expr) -> Result<()> {
                 *expr = Expr::Nested(Box::new(query));
             }
         }
+        // A query in several brackets is one all the same.
+        Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } => {
+            let mut inner = right.as_ref();
+            while let Expr::Nested(nested) = inner {
+                inner = nested;
+            }
+            if matches!(inner, Expr::Subquery(_)) {
+                **right = inner.clone();
+            }
+        }
         Expr::CompoundFieldAccess { access_chain, .. } => {
             for access in access_chain {
                 let AccessExpr::Subscript(Subscript::Slice { lower_bound, upper_bound, .. }) =

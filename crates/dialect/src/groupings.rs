@@ -61,6 +61,13 @@ pub(crate) fn name_each_once(select: &mut Select) {
         *exprs = vec![Expr::GroupingSets(vec![Vec::new()])];
     }
     exprs.retain(|expr| !is_empty(expr));
+    for expr in exprs.iter_mut() {
+        if let Expr::Rollup(elements) = expr
+            && (1..elements.len()).any(|at| elements[..at].contains(&elements[at]))
+        {
+            *expr = Expr::GroupingSets(sets_of_rollup(elements));
+        }
+    }
     if exprs.len() < 2 || !modifiers.is_empty() {
         return;
     }
@@ -74,6 +81,19 @@ pub(crate) fn name_each_once(select: &mut Select) {
         }
         is_new
     });
+}
+
+/// The sets that ROLLUP stands for, the largest first, in which each expression stands once.
+fn sets_of_rollup(elements: &[Vec<Expr>]) -> Vec<Vec<Expr>> {
+    let set = |count: usize| {
+        elements[..count].iter().flatten().fold(Vec::new(), |mut set, expr| {
+            if !set.contains(expr) {
+                set.push(expr.clone());
+            }
+            set
+        })
+    };
+    (0..=elements.len()).rev().map(set).collect()
 }
 
 /// The item whose place a number names.

@@ -818,9 +818,16 @@ fn operator(expr: &mut Expr) -> Result<()> {
         }
         Expr::AllOp { left, compare_op, right } => {
             let (left, right) = compared_with_rows(left, right)?;
-            match is_array(&right) && compare_op != BinaryOperator::NotEq {
-                true => call("array\u{1}all", vec![*right, *left, string(&compare_op.to_string())]),
-                false => Expr::AllOp { left, compare_op, right },
+            match (is_array(&right), &compare_op) {
+                (true, BinaryOperator::NotEq) => {
+                    let is_in = Box::new(call("array_has", vec![*right, *left]));
+                    Expr::UnaryOp { op: UnaryOperator::Not, expr: is_in }
+                }
+                (true, op) => {
+                    let op = string(&op.to_string());
+                    call("array\u{1}all", vec![*right, *left, op])
+                }
+                _ => Expr::AllOp { left, compare_op, right },
             }
         }
         Expr::BinaryOp { left, op, right } => binary_operator(*left, op, *right)?,
@@ -900,7 +907,11 @@ fn is_array(right: &Expr) -> bool {
 }
 
 fn is_parameter(expr: &Expr) -> bool {
-    matches!(expr, Expr::Value(value) if matches!(value.value, Value::Placeholder(_)))
+    match expr {
+        Expr::Nested(inner) => is_parameter(inner),
+        Expr::Value(value) => matches!(value.value, Value::Placeholder(_)),
+        _ => false,
+    }
 }
 
 /// Whether a column is named within an expression.
@@ -1128,7 +1139,12 @@ fn renamed(mut function: Function) -> Expr {
         }
         (Some(name), 1) if CASTS.contains(&name) && plain_arguments(&function) => {
             let ty = ObjectName::from(vec![quoted(name.to_owned())]);
-            let argument = operands(function).pop().expect("there is one");
+            let mut argument = operands(function).pop().expect("there is one");
+            // Of the functions of this name the one of moments with a zone is preferred.
+            if name == "date" && is_parameter(&argument) {
+                let moment = ObjectName::from(vec![quoted("timestamptz".to_owned())]);
+                argument = cast(argument, DataType::Custom(moment, Vec::new()));
+            }
             cast(argument, DataType::Custom(ty, Vec::new()))
         }
         _ => Expr::Function(function),

@@ -13,7 +13,9 @@ use arrow::array::{
     TimestampMicrosecondArray,
 };
 use arrow::compute::{cast, nullif};
-use arrow::datatypes::{DataType, Field, FieldRef, Float64Type, Int32Type, Int64Type, TimeUnit};
+use arrow::datatypes::{
+    DataType, Field, FieldRef, Float64Type, Int32Type, Int64Type, Time64MicrosecondType, TimeUnit,
+};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::{DataFusionError, Result, ScalarValue};
 use datafusion::functions::core::r#struct;
@@ -23,6 +25,7 @@ use datafusion::functions_nested::array_has::{
 use datafusion::logical_expr::preimage::PreimageResult;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
+use datafusion::logical_expr::type_coercion::binary::type_union_resolution;
 use datafusion::logical_expr::type_coercion::functions::fields_with_udf;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
@@ -36,6 +39,7 @@ use crate::{nested, table_functions};
 use halcyon_sql::diagnose::external;
 use halcyon_sql::enums::is_day_or_moment;
 use halcyon_sql::error::{SqlError, SqlState};
+use halcyon_sql::type_names::UNCONSTRAINED;
 use halcyon_sql::types::SqlType;
 
 /// The functions of `all` that are corrected, to be registered over the others.
@@ -49,6 +53,7 @@ pub fn corrected(all: &[Arc<ScalarUDF>]) -> Vec<Arc<ScalarUDF>> {
             "substr" => return Some(substr()),
             // Of constants they give a value also where there are no rows.
             "ceil" | "floor" => Correction::Promised,
+            name if TYPED.iter().any(|(own, _)| *own == name) => Correction::Promised,
             name if table_functions::WITH_TWINS.contains(&name) => Correction::Promised,
             "to_timestamp" => Correction::RoundedSeconds,
             "concat" | "concat_ws" => Correction::Written,
@@ -206,6 +211,31 @@ pub fn takes_element(function: &str) -> bool {
     )
 }
 
+/// DataFusion's functions that are planned before arguments without a type, parameters and NULL, have the types that
+/// the functions take there.
+const TYPED: &[(&str, &[SqlType])] = {
+    use SqlType::{Integer, Text};
+    const NUMERIC: SqlType = UNCONSTRAINED;
+    &[
+        ("left", &[Text, Integer]),
+        ("lpad", &[Text, Integer, Text]),
+        ("repeat", &[Text, Integer]),
+        ("right", &[Text, Integer]),
+        ("round", &[NUMERIC, Integer]),
+        ("rpad", &[Text, Integer, Text]),
+        ("split_part", &[Text, Text, Integer]),
+        ("substr", &[Text, Integer, Integer]),
+        ("trunc", &[NUMERIC, Integer]),
+    ]
+};
+
+/// The types of arguments that have none of their own, for calls with several of functions of DataFusion's.
+pub fn parameter_types(function: &str, count: usize) -> Option<Vec<DataType>> {
+    let (_, types) = TYPED.iter().find(|(name, _)| *name == function)?;
+    let fits = (2..=types.len()).contains(&count);
+    fits.then(|| types[..count].iter().map(|ty| ty.arrow()).collect())
+}
+
 fn is_text(ty: &DataType) -> bool {
     matches!(ty, DataType::Utf8 | DataType::Utf8View)
 }
@@ -214,6 +244,14 @@ fn is_text(ty: &DataType) -> bool {
 /// a text until it is given its type.
 fn is_fixed(ty: &DataType) -> bool {
     matches!(ty, DataType::FixedSizeBinary(_))
+}
+
+/// The type that holds the decimals of an array and all that stand beside it; `None` if they are of one type.
+fn common_decimal(item: &DataType, types: &[DataType]) -> Option<DataType> {
+    let beside = types.iter().filter(|ty| ty.is_decimal());
+    let all: Vec<DataType> = beside.chain([item]).cloned().collect();
+    let differ = item.is_decimal() && all.iter().any(|ty| ty != item);
+    differ.then(|| type_union_resolution(&all)).flatten()
 }
 
 fn logarithm(args: &[f64]) -> Option<SqlError> {
@@ -238,6 +276,7 @@ impl Corrected {
         let (inner, volatility) = (Arc::clone(inner), inner.signature().volatility);
         let is_open = correction.fit().is_some()
             || matches!(correction, Correction::RoundedSeconds | Correction::Written)
+            || TYPED.iter().any(|(name, _)| *name == inner.name())
             || table_functions::WITH_TWINS.contains(&inner.name())
                 && !matches!(inner.signature().type_signature, TypeSignature::UserDefined);
         let signature = is_open.then(|| Signature::user_defined(volatility));
@@ -275,8 +314,20 @@ impl Corrected {
         Ok(ty)
     }
 
+    /// Types of arguments with those that the function takes in the place of none.
+    fn typed(&self, types: &[DataType]) -> Vec<DataType> {
+        let mut types = types.to_vec();
+        if let Some(wanted) = parameter_types(self.inner.name(), types.len()) {
+            for (ty, wanted) in types.iter_mut().zip(wanted).filter(|(ty, _)| ty.is_null()) {
+                *ty = wanted;
+            }
+        }
+        types
+    }
+
     /// The types to which DataFusion converts arguments of these.
     fn converted(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        let types = &self.typed(types)[..];
         let field = |ty: &DataType| Arc::new(Field::new("", ty.clone(), true));
         let fields: Vec<FieldRef> = types.iter().map(field).collect();
         let fields = fields_with_udf(&fields, self.inner.as_ref())?;
@@ -346,6 +397,33 @@ fn is_year(field: &ColumnarValue) -> bool {
     matches!(field.try_as_str(), Some(Some(name)) if ["year", "years"]
         .iter()
         .any(|year| year.eq_ignore_ascii_case(name.trim_matches(['\'', '"']))))
+}
+
+/// Parts of times of day, also of 24:00, which Arrow does not know.
+fn midnights(
+    parts: ColumnarValue,
+    part: &ColumnarValue,
+    times: &ColumnarValue,
+) -> Result<ColumnarValue> {
+    const DAY_US: i64 = 86_400_000_000;
+    let times_array = times.to_array(1)?;
+    let is_end = |time: Option<i64>| time == Some(DAY_US);
+    let microseconds = times_array.as_primitive::<Time64MicrosecondType>();
+    if !microseconds.iter().any(is_end) || parts.data_type() != DataType::Int32 {
+        return Ok(parts);
+    }
+    let is_hour = matches!(part, ColumnarValue::Scalar(name)
+        if matches!(name.try_as_str(), Some(Some("hour" | "hours" | "HOUR"))));
+    let found = parts.to_array(microseconds.len())?;
+    let found = found.as_primitive::<Int32Type>();
+    let ends = if is_hour { 24 } else { 0 };
+    let all: Int32Array = (found.iter().zip(microseconds))
+        .map(|(part, time)| if is_end(time) { Some(ends) } else { part })
+        .collect();
+    match times {
+        ColumnarValue::Scalar(_) => ScalarValue::try_from_array(&all, 0).map(ColumnarValue::Scalar),
+        ColumnarValue::Array(_) => Ok(ColumnarValue::Array(Arc::new(all))),
+    }
 }
 
 /// Years as eras count them: the year before 1 is −1.
@@ -492,7 +570,7 @@ impl ScalarUDFImpl for Corrected {
             return twin.return_type(types);
         }
         match self.fixed(types.iter()) {
-            None => self.bounded(signed(self.inner.return_type(types)?)),
+            None => self.bounded(signed(self.inner.return_type(&self.typed(types))?)),
             Some(fixed) => {
                 let settled = |ty: &DataType| if is_text(ty) { fixed.clone() } else { ty.clone() };
                 self.inner.return_type(&types.iter().map(settled).collect::<Vec<_>>())
@@ -562,6 +640,16 @@ impl ScalarUDFImpl for Corrected {
                 let Some(item) = item else { return self.converted(types) };
                 if is_fixed(item) && types.iter().any(is_text) {
                     return Ok(types.to_vec());
+                }
+                if let Some(common) = common_decimal(item, types) {
+                    let list =
+                        DataType::List(Arc::new(Field::new_list_field(common.clone(), true)));
+                    let fitted = types.iter().map(|ty| match ty {
+                        DataType::List(_) => list.clone(),
+                        ty if ty.is_decimal() || is_text(ty) => common.clone(),
+                        ty => ty.clone(),
+                    });
+                    return self.converted(&fitted.collect::<Vec<_>>());
                 }
                 let fitted =
                     types.iter().map(|ty| if is_text(ty) { item.clone() } else { ty.clone() });
@@ -726,6 +814,13 @@ impl Corrected {
                     return Ok(ColumnarValue::Scalar(null));
                 }
                 let is_year = of_moment && is_year(&args.args[0]);
+                let [part, moment] = args.args.as_slice() else {
+                    return self.inner.inner().invoke_with_args(args);
+                };
+                if let DataType::Time64(TimeUnit::Microsecond) = moment.data_type() {
+                    let (part, times) = (part.clone(), moment.clone());
+                    return midnights(self.inner.inner().invoke_with_args(args)?, &part, &times);
+                }
                 let field = self.inner.inner().invoke_with_args(args)?;
                 return if is_year { eras(field) } else { Ok(field) };
             }

@@ -44,6 +44,7 @@ pub mod table_functions;
 mod thresholds;
 mod to_hex;
 mod unistr;
+pub mod zone_function;
 pub mod zoned;
 
 use std::sync::Arc;

@@ -204,7 +204,10 @@ fn resolve(name: &str, args: &[DataType]) -> DfResult<Call> {
         untyped(types).into_iter().map(|ty| ty.map(narrow)).collect()
     };
     types
-        .map(|types| if zoned::has_twin(name) { local(&types) } else { types })
+        .map(|types| match zoned::has_twin(name) || name == "interval_trunc" {
+            true => local(&types),
+            false => types,
+        })
         .and_then(|types| {
             Call::named(name, &types)
                 .or_else(|| Call::named(name, &untyped(&types)))

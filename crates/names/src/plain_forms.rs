@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     DataType, Distinct, Expr, GroupByExpr, JoinConstraint, JoinOperator, OrderBy, OrderByKind,
-    Query, Select, SelectItem, SetExpr, Value, VisitMut, VisitorMut,
+    Query, Select, SelectItem, SetExpr, UnaryOperator, Value, VisitMut, VisitorMut,
 };
 use halcyon_dialect::made::{cast, is_quoted, number};
 use halcyon_sql::error::{Result, SqlError, SqlState};
@@ -108,7 +108,10 @@ fn settle_select(select: &mut Select) -> Result<()> {
                 }
                 settled.push(by_sets(key)?);
             }
-            _ => settled.push(key),
+            _ => {
+                is_no_other_constant(&key)?;
+                settled.push(key);
+            }
         }
     }
     *keys = settled;
@@ -154,17 +157,44 @@ fn as_condition(condition: &mut Expr) {
     }
 }
 
-/// A part of a grouping set: the item of a place, or the part itself. Errors: 42P10 for a place without an item.
+/// Errors: 42601 for a key that is a constant and no place of an item.
+fn is_no_other_constant(key: &Expr) -> Result<()> {
+    let is_other = match bare(key) {
+        Expr::Value(value) => match &value.value {
+            Value::Number(digits, _) => !digits.bytes().all(|byte| byte.is_ascii_digit()),
+            Value::SingleQuotedString(_) | Value::Null | Value::Boolean(_) => true,
+            _ => false,
+        },
+        _ => false,
+    };
+    match is_other {
+        true => Err(SqlError::new(SqlState::SYNTAX_ERROR, "non-integer constant in GROUP BY")),
+        false => Ok(()),
+    }
+}
+
+/// A part of a grouping set: the item of a place, or the part itself.
+///
+/// Errors: 42P10 for a place without an item, 42601 for any other constant.
 fn placed(part: Expr, items: &[Option<Expr>]) -> Result<Expr> {
+    let no_item = |place: &str| {
+        let message = format!("GROUP BY position {place} is not in select list");
+        SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message)
+    };
+    if let Expr::UnaryOp { op: UnaryOperator::Minus, expr } = bare(&part)
+        && let Expr::Value(value) = bare(expr)
+        && let Value::Number(digits, _) = &value.value
+    {
+        is_no_other_constant(expr)?;
+        return Err(no_item(&format!("-{digits}")));
+    }
+    is_no_other_constant(&part)?;
     let Expr::Value(value) = bare(&part) else { return Ok(part) };
     let Value::Number(digits, _) = &value.value else { return Ok(part) };
     let item = digits.parse::<usize>().ok().and_then(|place| items.get(place.checked_sub(1)?));
     match item {
         Some(Some(item)) => Ok(item.clone()),
-        _ => {
-            let message = format!("GROUP BY position {digits} is not in select list");
-            Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message))
-        }
+        _ => Err(no_item(digits)),
     }
 }
 

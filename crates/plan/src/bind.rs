@@ -57,6 +57,7 @@ use halcyon_names::function_tables;
 use halcyon_names::merged_columns::{self, Tables};
 use halcyon_names::outer_names;
 use halcyon_names::plain_forms;
+use halcyon_names::query_facts;
 use halcyon_names::short_aliases;
 use halcyon_names::told_casts;
 use halcyon_names::told_types::told_types;
@@ -180,7 +181,7 @@ impl Binder<'_> {
         text: &str,
     ) -> Result<BoundQuery> {
         self.df.count_planning();
-        let placeholders = semantics::placeholder_count(&query);
+        let placeholders = query_facts::placeholder_count(&query);
         with_stack(|| {
             let locks_rows = !query.locks.is_empty();
             let context = Context { locks_rows, ..self.context(expose_row_ids) };
@@ -239,14 +240,14 @@ impl Binder<'_> {
     pub fn view_query(&self, query: &ast::Query, text: &str) -> Result<Settled> {
         self.df.count_planning();
         let mut query = query.clone();
-        if semantics::placeholder_count(&query) > 0 {
+        if query_facts::placeholder_count(&query) > 0 {
             return Err(SqlError::new(
                 SqlState::UNDEFINED_PARAMETER,
                 "a materialized view has no parameters",
             ));
         }
         with_stack(|| {
-            semantics::names_no_objects(&query)?;
+            query_facts::names_no_objects(&query)?;
             let context = Context { reads_streams: true, ..self.context(None) };
             context.rewrite(&mut query)?;
             let bound = context.plan(query, &[]);

@@ -39,7 +39,7 @@ pub fn scalar_functions() -> Vec<Arc<ScalarUDF>> {
     functions.extend(table_functions::all());
     functions.extend(halcyon_functions::all());
     functions.extend(halcyon_functions::zoned::all());
-    functions.push(Arc::new(crate::zone_function::function()));
+    functions.push(Arc::new(halcyon_functions::zone_function::function()));
     functions.push(crate::ordinals::function());
     functions.push(halcyon_names::told_casts::function());
     functions

@@ -61,4 +61,3 @@ pub mod user_types;
 mod values_lists;
 mod windows;
 pub mod workers;
-pub mod zone_function;

@@ -17,13 +17,13 @@ use datafusion::logical_expr::expr::Placeholder;
 use datafusion::logical_expr::planner::{
     ExprPlanner, PlannerResult, RawBinaryExpr, RawFieldAccessExpr,
 };
+use datafusion::logical_expr::type_coercion::binary::type_union_resolution;
 use datafusion::logical_expr::{Expr, ExprSchemable, GetFieldAccess, Operator, lit};
 use datafusion::sql::sqlparser::ast::BinaryOperator as Op;
 
 use crate::interrupts::go_on;
 use crate::semantics::{
-    comparable, is_text, narrow, no_operator, not_boolean, number, quoted, to, typed_constant,
-    untyped,
+    is_text, narrow, no_operator, not_boolean, number, quoted, to, typed_constant, untyped,
 };
 use crate::{addresses, functions, semantics};
 use halcyon_functions::corrected;
@@ -36,6 +36,7 @@ use halcyon_sql::coerce::nested::is_nested;
 use halcyon_sql::diagnose::external;
 use halcyon_sql::enums::{is_day_or_moment, is_label, is_zoned_moment};
 use halcyon_sql::error::{SqlError, SqlState};
+use halcyon_sql::meeting_types::comparable;
 use halcyon_sql::misfits;
 use halcyon_sql::types::SqlType;
 use halcyon_sql::values::{shown_type, sql_type_of_arrow};
@@ -106,9 +107,10 @@ impl ExprPlanner for Operators {
             match quoted(&expr) {
                 Some(text) => typed_constant(text, &DataType::Int64),
                 None if found == DataType::Int64 => Ok(expr),
-                None if found.is_integer() || found.is_null() || untyped(&expr) => {
-                    Ok(to(expr, DataType::Int64))
+                None if untyped(&expr) => {
+                    Ok(to(parameter_of(expr, &DataType::Int32), DataType::Int64))
                 }
+                None if found.is_integer() || found.is_null() => Ok(to(expr, DataType::Int64)),
                 None => {
                     let message = "array subscript must have type integer";
                     Err(external(SqlError::new(SqlState::DATATYPE_MISMATCH, message)))
@@ -159,7 +161,7 @@ impl ExprPlanner for Operators {
             _ => side,
         };
         let expr = RawBinaryExpr { op, left: whole(left), right: whole(right) };
-        let types = (expr.left.get_type(schema), expr.right.get_type(schema));
+        let types = (type_of_operand(&expr.left, schema), type_of_operand(&expr.right, schema));
         let (Ok(lt), Ok(rt)) = types else { return Ok(PlannerResult::Original(expr)) };
         if let Some(name) = function_of_documents(&expr.op, &expr.left, &lt, &expr.right, &rt)? {
             let function = by_value::of_name(name).expect("operators of documents are functions");
@@ -246,6 +248,19 @@ impl ExprPlanner for Operators {
     }
 }
 
+/// An operand's type. Of a CASE of numbers it is one that holds all results, where DataFusion tells that of the first.
+fn type_of_operand(expr: &Expr, schema: &DFSchema) -> Result<DataType> {
+    let Expr::Case(case) = expr else { return expr.get_type(schema) };
+    let results = case.when_then_expr.iter().map(|(_, then)| then).chain(&case.else_expr);
+    let types =
+        results.map(|result| type_of_operand(result, schema)).collect::<Result<Vec<_>>>()?;
+    let known: Vec<DataType> = types.into_iter().filter(|ty| !ty.is_null()).collect();
+    match type_union_resolution(&known).filter(|_| known.iter().all(DataType::is_numeric)) {
+        Some(common) => Ok(common),
+        None => expr.get_type(schema),
+    }
+}
+
 /// Whether a regular expression is a constant without anything but letters, blanks, `.*` and anchors, which
 /// DataFusion makes a search of. A match of all others is one that can be ended ([`by_value`]).
 fn is_plain_pattern(pattern: &Expr) -> bool {
@@ -318,6 +333,13 @@ fn comparison(
         && let Some(text) = quoted(&expr.left)
     {
         expr.left = typed_constant(text, rt)?;
+    }
+    // A time of day beside a span is one.
+    let span = DataType::Interval(IntervalUnit::MonthDayNano);
+    match (lt, rt) {
+        (DataType::Interval(_), DataType::Time64(_)) => expr.right = to(expr.right, span),
+        (DataType::Time64(_), DataType::Interval(_)) => expr.left = to(expr.left, span),
+        _ => {}
     }
     let mut sides = [expr.left, expr.right];
     addresses::alike(&mut sides, &[lt.clone(), rt.clone()]);

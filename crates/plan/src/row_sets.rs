@@ -8,13 +8,13 @@ use std::sync::{Arc, LazyLock};
 
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{DFSchema, Result, ScalarValue, Spans};
+use datafusion::common::{Column, DFSchema, Result, ScalarValue, Spans};
 use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison, SetQuantifier};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::{merge_schema, split_conjunction_owned};
 use datafusion::logical_expr::{
-    BinaryExpr, ColumnarValue, Expr, Filter, LogicalPlan, Operator, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature, Subquery, Volatility, lit, when,
+    BinaryExpr, ColumnarValue, Expr, Filter, LogicalPlan, Operator, Projection, ScalarFunctionArgs,
+    ScalarUDF, ScalarUDFImpl, Signature, Subquery, Volatility, lit, when,
 };
 use halcyon_sql::diagnose::external;
 use halcyon_sql::error::{SqlError, SqlState};
@@ -54,6 +54,7 @@ impl ScalarUDFImpl for RowFunction {
 pub(crate) fn with_fields_compared(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|node| {
         crate::interrupts::go_on()?;
+        let node = with_subqueries_below(node)?;
         let schema = merge_schema(&node.inputs());
         if let LogicalPlan::Filter(filter) = node {
             return restricted(filter, &schema);
@@ -66,6 +67,65 @@ pub(crate) fn with_fields_compared(plan: LogicalPlan) -> Result<LogicalPlan> {
         })
     })
     .data()
+}
+
+/// A SELECT or WHERE whose compared rows have columns of the input where they had subqueries, which cannot stand within
+/// the condition of another.
+fn with_subqueries_below(node: LogicalPlan) -> Result<LogicalPlan> {
+    if !matches!(node, LogicalPlan::Filter(_) | LogicalPlan::Projection(_)) {
+        return Ok(node);
+    }
+    let mut below: Vec<Expr> = Vec::new();
+    let names = NamePreserver::new(&node);
+    let node = node.map_expressions(|expr| {
+        let name = names.save(&expr);
+        let new = expr.transform_up(|expr| match expr {
+            Expr::ScalarFunction(row) if row.name() == halcyon_dialect::ROW => {
+                let row = Expr::ScalarFunction(row);
+                row.transform_up(|field| Ok(column_of_subquery(field, &mut below)))
+            }
+            other => Ok(Transformed::no(other)),
+        })?;
+        Ok(new.update_data(|expr| name.restore(expr)))
+    });
+    let node = node?.data;
+    if below.is_empty() {
+        return Ok(node);
+    }
+    let wider = |input: Arc<LogicalPlan>| {
+        let columns: Vec<Expr> = input.schema().columns().into_iter().map(Expr::Column).collect();
+        let added = below.into_iter().enumerate().map(|(at, query)| query.alias(name_of(at)));
+        let all = columns.iter().cloned().chain(added).collect();
+        Projection::try_new(all, input).map(|wider| (columns, LogicalPlan::Projection(wider)))
+    };
+    match node {
+        LogicalPlan::Filter(filter) => {
+            let (columns, input) = wider(filter.input)?;
+            let filter = LogicalPlan::Filter(Filter::try_new(filter.predicate, Arc::new(input))?);
+            // The rows of the condition are compared before the columns go.
+            let filter = with_fields_compared(filter)?;
+            Projection::try_new(columns, Arc::new(filter)).map(LogicalPlan::Projection)
+        }
+        LogicalPlan::Projection(projection) => {
+            let (_, input) = wider(projection.input)?;
+            Projection::try_new(projection.expr, Arc::new(input)).map(LogicalPlan::Projection)
+        }
+        other => Ok(other),
+    }
+}
+
+/// A column in the place of a subquery, which is put below.
+fn column_of_subquery(field: Expr, below: &mut Vec<Expr>) -> Transformed<Expr> {
+    if !matches!(field, Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_)) {
+        return Transformed::no(field);
+    }
+    below.push(field);
+    Transformed::yes(Expr::Column(Column::from_name(name_of(below.len() - 1))))
+}
+
+/// A name that no statement has.
+fn name_of(at: usize) -> String {
+    format!("row\u{1}{at}")
 }
 
 /// A comparison that is a condition of a WHERE by itself needs no third truth value.

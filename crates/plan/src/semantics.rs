@@ -75,6 +75,10 @@ use halcyon_sql::coerce::zone::TimeZone;
 use halcyon_sql::diagnose::external;
 use halcyon_sql::enums::{is_day_or_moment, is_label, is_moment, is_zoned_moment};
 use halcyon_sql::error::{SqlError, SqlState};
+pub(crate) use halcyon_sql::meeting_types::is_text;
+use halcyon_sql::meeting_types::{
+    Beside, common_type, comparable, of_parameter, series_types, wider,
+};
 use halcyon_sql::misfits;
 use halcyon_sql::type_names::{UNCONSTRAINED, cast_type};
 use halcyon_sql::types::{Element, OID_ALIAS_KEY, SqlType, TYPE_KEY};
@@ -102,25 +106,6 @@ impl TypePlanner for Types {
     }
 }
 
-/// The highest `$n` in a query.
-pub fn placeholder_count(query: &ast::Query) -> usize {
-    struct Highest(usize);
-    impl ast::Visitor for Highest {
-        type Break = ();
-        fn pre_visit_value(&mut self, value: &ast::ValueWithSpan) -> std::ops::ControlFlow<()> {
-            if let ast::Value::Placeholder(name) = &value.value
-                && let Some(number) = name.strip_prefix('$').and_then(|n| n.parse().ok())
-            {
-                self.0 = self.0.max(number);
-            }
-            std::ops::ControlFlow::Continue(())
-        }
-    }
-    let mut highest = Highest(0);
-    let _ = ast::Visit::visit(query, &mut highest);
-    highest.0
-}
-
 /// Passes 0 to 4, including the types of the parameters: types and operators have PostgreSQL's
 /// meaning, and subqueries are still expressions. Views are compiled from this form.
 pub fn meaning(
@@ -142,30 +127,6 @@ pub fn meaning(
     let coerced =
         Analyzer::new().rules.iter().try_fold(plan, |plan, rule| rule.analyze(plan, df.options()));
     Ok((coerced?, types.into_types()))
-}
-
-/// Errors: 0A000 for a cast to a type of names (`regclass` and its like), whose values change with the
-/// catalog.
-pub fn names_no_objects(query: &ast::Query) -> halcyon_sql::error::Result<()> {
-    struct Casts;
-    impl ast::Visitor for Casts {
-        type Break = SqlError;
-        fn pre_visit_expr(&mut self, expr: &ast::Expr) -> std::ops::ControlFlow<SqlError> {
-            if let ast::Expr::Cast { data_type, .. } = expr {
-                let name = data_type.to_string().to_lowercase();
-                let word = name.rsplit('.').next().unwrap_or(&name).trim_matches('"');
-                if word.starts_with("reg") || matches!(word, "xid" | "cid") {
-                    let told = format!("CAST to {word} in a materialized view");
-                    return std::ops::ControlFlow::Break(SqlError::unsupported(told));
-                }
-            }
-            std::ops::ControlFlow::Continue(())
-        }
-    }
-    match ast::Visit::visit(query, &mut Casts) {
-        std::ops::ControlFlow::Break(error) => Err(error),
-        std::ops::ControlFlow::Continue(()) => Ok(()),
-    }
 }
 
 /// Errors: 0A000 for a cast to texts of a length that its value may not have, which the executors of
@@ -569,7 +530,7 @@ fn operators(plan: LogicalPlan, types: &mut Parameters) -> Result<LogicalPlan> {
         let names = NamePreserver::new(&node);
         let is_limit = matches!(node, LogicalPlan::Limit(_));
         let node = match node {
-            LogicalPlan::Union(union) => LogicalPlan::Union(set_operation(union)?),
+            LogicalPlan::Union(union) => LogicalPlan::Union(set_operation(union, types)?),
             LogicalPlan::Join(join) => LogicalPlan::Join(intersection(join)?),
             // What its first part is cast to may have another number of digits now.
             LogicalPlan::RecursiveQuery(query) => recursion_with_its_types(query)?,
@@ -604,7 +565,7 @@ fn operators(plan: LogicalPlan, types: &mut Parameters) -> Result<LogicalPlan> {
 /// that the column has in the other parts.
 ///
 /// Errors: 42804; those of the type's input.
-fn set_operation(mut union: Union) -> Result<Union> {
+fn set_operation(mut union: Union, types: &mut Parameters) -> Result<Union> {
     for at in 0..union.schema.fields().len() {
         let mut known: Option<DataType> = None;
         for input in &union.inputs {
@@ -622,9 +583,21 @@ fn set_operation(mut union: Union) -> Result<Union> {
                 None => known = Some(ty.clone()),
             }
         }
-        let Some(known) = known.filter(|ty| !is_text(ty)) else { continue };
-        let types: Vec<&DataType> = union.inputs.iter().map(|input| type_of(input, at)).collect();
-        if let Some((common, is_converted)) = common_type(types.into_iter(), Beside::Together) {
+        let Some(known) = known else { continue };
+        for input in &mut union.inputs {
+            if let LogicalPlan::Projection(projection) = input.as_ref()
+                && let parameter = projection.expr[at].clone().unalias()
+                && untyped(&parameter)
+            {
+                let parameter = adapt(parameter, &known, types)?;
+                *input = Arc::new(with_output(input, at, parameter)?);
+            }
+        }
+        if is_text(&known) {
+            continue;
+        }
+        let all: Vec<&DataType> = union.inputs.iter().map(|input| type_of(input, at)).collect();
+        if let Some((common, is_converted)) = common_type(all.into_iter(), Beside::Together) {
             for input in &mut union.inputs {
                 if is_converted(type_of(input, at)) && quoted_output(input, at).is_none() {
                     *input = Arc::new(with_column_of(Arc::clone(input), at, common.clone())?);
@@ -658,9 +631,10 @@ fn intersection(mut join: Join) -> Result<Join> {
         );
         let (Some(left), Some(right)) = places else { continue };
         let sides = [(&join.left, left), (&join.right, right)];
-        let types = sides.map(|(side, at)| match is_quoted_output(side, at) {
-            true => DataType::Null,
-            false => type_of(side, at).clone(),
+        let texts = sides.map(|(side, at)| quoted_below(side, at).map(str::to_owned));
+        let types = [0, 1].map(|side| match texts[side] {
+            Some(_) => DataType::Null,
+            None => type_of(sides[side].0, sides[side].1).clone(),
         });
         let [of_left, of_right] = &types;
         if of_left == of_right {
@@ -677,7 +651,15 @@ fn intersection(mut join: Join) -> Result<Join> {
             None if of_right.is_null() => Some(of_left.clone()),
             None => type_union_resolution(&types),
         };
-        let Some(common) = common else { continue };
+        let Some(common) = common.map(|common| with_places_of(common, &texts)) else { continue };
+        // What is given has no more digits than it had.
+        if texts[1].is_some() && common.is_decimal() {
+            join.right = Arc::new(with_typed_column(&join.right, right, &common)?);
+            let column = |side: &LogicalPlan, at| Column::from(side.schema().qualified_field(at));
+            let key = to(Expr::Column(column(&join.left, left)), common);
+            join.on[pair] = (key, Expr::Column(column(&join.right, right)));
+            continue;
+        }
         if type_of(&join.left, left) != &common {
             let differ = is_distinct(&join.left);
             join.left = Arc::new(with_typed_column(&join.left, left, &common)?);
@@ -706,25 +688,38 @@ fn is_distinct(plan: &LogicalPlan) -> bool {
     }
 }
 
-/// Whether a column of a SELECT is a constant in quotes.
-fn is_quoted_output(plan: &LogicalPlan, at: usize) -> bool {
+/// A type of decimals with as many digits behind the point as the longest of some numbers in quotes; other types as
+/// they are.
+fn with_places_of(ty: DataType, texts: &[Option<String>]) -> DataType {
+    match ty {
+        DataType::Decimal128(precision, scale) => {
+            let places = texts.iter().flatten().map(|text| places(text).min(37)).max().unwrap_or(0);
+            let more = (places - scale).max(0);
+            DataType::Decimal128(precision.saturating_add(more as u8).min(38), scale + more)
+        }
+        other => other,
+    }
+}
+
+/// The constant in quotes that a column of a SELECT is, also below DISTINCT and a count of copies.
+fn quoted_below(plan: &LogicalPlan, at: usize) -> Option<&str> {
     match plan {
         LogicalPlan::Projection(projection) => match &projection.expr[at] {
             Expr::Column(column) => {
-                let at = projection.input.schema().maybe_index_of_column(column);
-                at.is_some_and(|at| is_quoted_output(&projection.input, at))
+                let at = projection.input.schema().maybe_index_of_column(column)?;
+                quoted_below(&projection.input, at)
             }
-            expr => quoted(expr).is_some(),
+            expr => quoted(expr),
         },
-        LogicalPlan::Distinct(Distinct::All(input)) => is_quoted_output(input, at),
+        LogicalPlan::Distinct(Distinct::All(input)) => quoted_below(input, at),
         // The planner's own names for the sides of a set operation.
         LogicalPlan::SubqueryAlias(side) if matches!(side.alias.table(), "left" | "right") => {
-            is_quoted_output(&side.input, at)
+            quoted_below(&side.input, at)
         }
         LogicalPlan::Window(window) if at < window.input.schema().fields().len() => {
-            is_quoted_output(&window.input, at)
+            quoted_below(&window.input, at)
         }
-        _ => false,
+        _ => None,
     }
 }
 
@@ -749,42 +744,6 @@ fn with_typed_column(plan: &Arc<LogicalPlan>, at: usize, ty: &DataType) -> Resul
 
 fn type_of(plan: &LogicalPlan, at: usize) -> &DataType {
     plan.schema().field(at).data_type()
-}
-
-/// How expressions beside each other take one type.
-#[derive(Clone, Copy, PartialEq)]
-enum Beside {
-    /// As the arguments of COALESCE: REAL stays REAL beside a decimal.
-    Together,
-    /// As the operands of a comparison: there is none of REAL and a decimal but that of DOUBLE PRECISION.
-    Compared,
-}
-
-/// Whether expressions of a type are converted.
-type IsConverted = fn(&DataType) -> bool;
-
-/// The type that expressions of such types take where DataFusion's choice is not PostgreSQL's, and which of them are
-/// converted to it. Among floats and decimals it is a float: a float never becomes a decimal, which has neither NaN
-/// nor room for large values. Among moments it is the one that says most.
-fn common_type<'t>(
-    types: impl Iterator<Item = &'t DataType> + Clone,
-    how: Beside,
-) -> Option<(DataType, IsConverted)> {
-    use DataType::{Date32, Decimal128, Float32, Float64};
-    let find = |wanted: IsConverted| types.clone().find(|ty| wanted(ty)).cloned();
-    if let Some(zoned) = find(is_zoned_moment) {
-        return Some((zoned, |ty| is_day_or_moment(ty) && !is_zoned_moment(ty)));
-    }
-    if let Some(moment) = find(is_moment) {
-        return Some((moment, |ty| matches!(ty, Date32)));
-    }
-    let real = || find(|ty| matches!(ty, Float32));
-    let float = match (find(|ty| matches!(ty, Float64)), how) {
-        (Some(double), _) => double,
-        (None, Beside::Together) => real()?,
-        (None, Beside::Compared) => real().map(|_| Float64)?,
-    };
-    Some((float, |ty| matches!(ty, Decimal128(..))))
 }
 
 /// Converts expressions that stand beside each other to the type that they have in common.
@@ -915,7 +874,7 @@ impl Parameters {
 
     /// The parameter with its known type, or with type `ty` if none is known yet.
     pub(crate) fn typed(&mut self, placeholder: Placeholder, ty: &DataType) -> Expr {
-        let ty = sql_type_of_arrow(ty).unwrap_or(SqlType::Text);
+        let ty = of_parameter(sql_type_of_arrow(ty).unwrap_or(SqlType::Text));
         self.typed_as(placeholder, &Arc::new(ty.field("", true)))
     }
 
@@ -923,7 +882,14 @@ impl Parameters {
     fn typed_as(&mut self, placeholder: Placeholder, otherwise: &FieldRef) -> Expr {
         let Placeholder { id, field } = placeholder;
         let known = self.known.get(&id).cloned();
-        let own = known.or_else(|| field.filter(|field| !field.data_type().is_null()));
+        let inferred = || {
+            let field = field.filter(|field| !field.data_type().is_null())?;
+            Some(match sql_type_of(&field) {
+                Some(ty @ SqlType::Decimal { .. }) => Arc::new(of_parameter(ty).field("", true)),
+                _ => field,
+            })
+        };
+        let own = known.or_else(inferred);
         let field = own.unwrap_or_else(|| Arc::clone(otherwise));
         self.known.entry(id.clone()).or_insert_with(|| Arc::clone(&field));
         // No kernel keeps the names of items' types.
@@ -992,11 +958,6 @@ pub(crate) fn quoted(expr: &Expr) -> Option<&str> {
 pub(crate) fn untyped(expr: &Expr) -> bool {
     matches!(expr, Expr::Placeholder(Placeholder { field, .. })
         if field.as_ref().is_none_or(|field| field.data_type().is_null()))
-}
-
-/// Whether values are texts; `json`, which is `LargeUtf8`, is another type.
-pub(crate) fn is_text(ty: &DataType) -> bool {
-    matches!(ty, DataType::Utf8 | DataType::Utf8View)
 }
 
 /// Converts a quoted constant or an untyped parameter to the type of the operand beside it.
@@ -1127,20 +1088,22 @@ pub(crate) fn operator(
     Ok(Transformed::yes(match expr {
         Expr::BinaryExpr(binary) => binary_operator(binary, schema, types)?,
         Expr::InList(InList { expr, list, negated }) => {
-            let ty = meeting_type(std::iter::once(expr.as_ref()).chain(&list), schema);
-            let expr = adapt(*expr, &ty, types)?;
-            let mut all = vec![expr];
-            for item in list {
-                all.push(adapt(item, &ty, types)?);
-            }
+            let all = std::iter::once(*expr).chain(list);
+            let all: Vec<Expr> = all.map(|expr| reopened(expr, types)).collect();
+            let ty = meeting_type(all.iter(), schema);
+            let all = all.into_iter().map(|expr| adapt(expr, &ty, types));
+            let mut all = all.collect::<Result<Vec<_>>>()?;
             without_padding(&mut all, schema)?;
             documents::all_compared(&mut all, "=", schema)?;
             in_list(all.remove(0), all, negated, schema, types)?
         }
         Expr::Between(Between { expr, negated, low, high }) => {
-            let ty = meeting_type([expr.as_ref(), &low, &high].into_iter(), schema);
-            let mut fit = |expr: Box<Expr>| adapt(*expr, &ty, types);
-            let mut all = [fit(expr)?, fit(low)?, fit(high)?];
+            let all = [*expr, *low, *high].map(|expr| reopened(expr, types));
+            // Each is compared with the first alone.
+            let known = all.iter().map(|expr| meeting_type(std::iter::once(expr), schema));
+            let ty = known.into_iter().find(|ty| !is_text(ty)).unwrap_or(DataType::Utf8View);
+            let [expr, low, high] = all.map(|expr| adapt(expr, &ty, types));
+            let mut all = [expr?, low?, high?];
             without_padding(&mut all, schema)?;
             all_of_one_type(all.iter_mut(), schema, Beside::Compared)?;
             documents::all_compared(&mut all, ">=", schema)?;
@@ -1149,8 +1112,31 @@ pub(crate) fn operator(
         }
         Expr::Like(like) => pattern_match(like, schema, types)?,
         Expr::Case(case) => branches(case, schema, types)?,
+        Expr::InSubquery(InSubquery { expr, subquery, negated }) => {
+            rows_are_comparable(&expr, "=", &subquery, schema)?;
+            Expr::InSubquery(InSubquery { expr, subquery, negated })
+        }
+        Expr::SetComparison(comparison) => {
+            let op = comparison.op.to_string();
+            rows_are_comparable(&comparison.expr, &op, &comparison.subquery, schema)?;
+            Expr::SetComparison(comparison)
+        }
         Expr::WindowFunction(mut function) => {
             has_aggregate(function.fun.name(), &function.params.args, schema)?;
+            let name = function.fun.name().to_owned();
+            let first = function.params.args.first().map(|arg| arg.get_type(schema)).transpose()?;
+            for (at, arg) in function.params.args.iter_mut().enumerate() {
+                let ty = match (name.as_str(), at) {
+                    ("lead" | "lag" | "nth_value", 1) | ("ntile", 0) => DataType::Int32,
+                    ("lead" | "lag", 2) if untyped(arg) => {
+                        first.clone().expect("the first of three")
+                    }
+                    _ => continue,
+                };
+                if untyped(arg) {
+                    *arg = adapt(std::mem::take(arg), &ty, types)?;
+                }
+            }
             intervals::keyed_window(&mut function, schema)?;
             Expr::WindowFunction(function)
         }
@@ -1199,6 +1185,22 @@ pub(crate) fn operator(
         }
         other => return Ok(Transformed::no(other)),
     }))
+}
+
+/// Errors: 42883 for a value of another kind than the only column of a subquery that it is compared with.
+fn rows_are_comparable(
+    expr: &Expr,
+    op: &str,
+    subquery: &Subquery,
+    schema: &DFSchema,
+) -> Result<()> {
+    let (left, right) = (expr.get_type(schema)?, type_of(&subquery.subquery, 0));
+    let is_open =
+        quoted(expr).is_some() || untyped(expr) || quoted_below(&subquery.subquery, 0).is_some();
+    match is_open || comparable(&left, right) {
+        true => Ok(()),
+        false => Err(external(no_operator(&left, op, right))),
+    }
 }
 
 /// An operand that is a condition.
@@ -1311,14 +1313,30 @@ fn pattern_match(like: Like, schema: &DFSchema, types: &mut Parameters) -> Resul
     Ok(Expr::Like(Like { expr, pattern, ..like }))
 }
 
-/// The type that quoted constants and parameters among `exprs` take: that of the first other
-/// expression.
+/// The type that quoted constants and parameters among `exprs` take: the one that the other expressions have in
+/// common, if they are numbers or moments; else that of the first.
 fn meeting_type<'a>(exprs: impl Iterator<Item = &'a Expr>, schema: &DFSchema) -> DataType {
     exprs
         .filter(|expr| quoted(expr).is_none() && !untyped(expr))
         .filter_map(|expr| expr.get_type(schema).ok())
-        .find(|ty| !ty.is_null())
+        .filter(|ty| !ty.is_null())
+        .reduce(wider)
         .unwrap_or(DataType::Utf8View)
+}
+
+/// A parameter that has no type but the one which DataFusion's planner gave to it for what stands beside it: constants of
+/// BIGINT may have become INTEGER, and decimals have fewer digits than it may have.
+fn reopened(expr: Expr, types: &Parameters) -> Expr {
+    match expr {
+        Expr::Placeholder(Placeholder { id, field: Some(field) })
+            if !types.known.contains_key(&id)
+                && (*field.data_type() == DataType::Int64 && field.metadata().is_empty()
+                    || field.data_type().is_decimal()) =>
+        {
+            Expr::Placeholder(Placeholder { id, field: None })
+        }
+        other => other,
+    }
 }
 
 fn branches(case: Case, schema: &DFSchema, types: &mut Parameters) -> Result<Expr> {
@@ -1425,10 +1443,12 @@ fn call(function: ScalarFunction, schema: &DFSchema, types: &mut Parameters) -> 
                 let name = if name == "least" { "least" } else { "greatest" };
                 return Ok(table_functions::call(name, args));
             }
-            // DataFusion's function would give the value in the type of the comparison.
             let first = args.first().map(|arg| arg.get_type(schema)).transpose()?;
             // DataFusion's function would give the value in the type of the comparison.
-            let keeps_type = matches!(first, Some(DataType::Interval(_) | DataType::Float32));
+            let keeps_type = matches!(first, Some(DataType::Interval(_) | DataType::Float32))
+                || is_nullif
+                    && first.is_some_and(|ty| ty.is_decimal())
+                    && !are_alike(&args, schema)?;
             if is_nullif && (keeps_type || matches!(ty, DataType::Interval(_))) {
                 return nullif(args);
             }
@@ -1440,6 +1460,7 @@ fn call(function: ScalarFunction, schema: &DFSchema, types: &mut Parameters) -> 
             let mut args = adapted.collect::<Result<Vec<_>>>()?;
             match_each_other("ARRAY", args.iter(), schema)?;
             all_of_one_type(args.iter_mut(), schema, Beside::Together)?;
+            numbers_of_one_type(args.iter_mut(), schema)?;
             args
         }
         name if corrected::takes_element(name) => element_arguments(name, args, schema, types)?,
@@ -1461,20 +1482,27 @@ fn call(function: ScalarFunction, schema: &DFSchema, types: &mut Parameters) -> 
         // Of any number there is the one that takes most.
         "abs" | "ceil" | "floor" | "round" | "trunc" if args.len() == 1 => {
             let [number] = <[Expr; 1]>::try_from(args).expect("one");
-            vec![adapt(number, &DataType::Float64, types)?]
+            let number = adapt(number, &DataType::Float64, types)?;
+            // DataFusion's leaves integers as they are.
+            let is_whole = name == "round" && number.get_type(schema)?.is_integer();
+            vec![if is_whole { to(number, DataType::Float64) } else { number }]
         }
-        "timezone" if args.len() == 2 && untyped(&args[1]) => {
+        // A date is a moment in the session's zone there.
+        "timezone" if args.len() == 2 => {
             let [zone, moment] = <[Expr; 2]>::try_from(args).expect("two");
-            vec![zone, adapt(moment, &SqlType::TimestampTz.arrow(), types)?]
+            let moment = adapt(moment, &SqlType::TimestampTz.arrow(), types)?;
+            let is_day = moment.get_type(schema)? == DataType::Date32;
+            vec![zone, if is_day { to(moment, SqlType::TimestampTz.arrow()) } else { moment }]
         }
-        "round" | "trunc" if args.len() == 2 && untyped(&args[0]) => {
-            let [number, places] = <[Expr; 2]>::try_from(args).expect("two");
-            vec![adapt(number, &UNCONSTRAINED.arrow(), types)?, places]
+        "generate_series" if args.iter().any(untyped) => {
+            let given = args.iter().map(|arg| arg.get_type(schema)).collect::<Result<Vec<_>>>()?;
+            let wanted = series_types(&given).unwrap_or(given);
+            let adapted = args.into_iter().zip(wanted).map(|(arg, ty)| adapt(arg, &ty, types));
+            adapted.collect::<Result<Vec<_>>>()?
         }
-        // The longer form of two that there are of each.
-        "age" if args.iter().any(untyped) => {
-            let ty = SqlType::TimestampTz.arrow();
-            args.into_iter().map(|arg| adapt(arg, &ty, types)).collect::<Result<Vec<_>>>()?
+        name if let Some(wanted) = corrected::parameter_types(name, args.len()) => {
+            let adapted = args.into_iter().zip(wanted).map(|(arg, ty)| adapt(arg, &ty, types));
+            adapted.collect::<Result<Vec<_>>>()?
         }
         "sha224" | "sha256" | "sha384" | "sha512" if args.len() == 1 && untyped(&args[0]) => {
             let [bytes] = <[Expr; 1]>::try_from(args).expect("one");
@@ -1544,6 +1572,12 @@ fn digits_of_field(call: &Expr, schema: &DFSchema) -> Result<Option<i8>> {
     })
 }
 
+/// Whether all arguments are of one type.
+fn are_alike(args: &[Expr], schema: &DFSchema) -> Result<bool> {
+    let types = args.iter().map(|arg| arg.get_type(schema)).collect::<Result<Vec<_>>>()?;
+    Ok(types.windows(2).all(|pair| pair[0] == pair[1]))
+}
+
 /// NULL if the two are equal, otherwise the first: for types that DataFusion compares differently.
 fn nullif(args: Vec<Expr>) -> Result<Expr> {
     let [value, other] = <[Expr; 2]>::try_from(args).expect("two");
@@ -1564,10 +1598,30 @@ fn table_arguments(
         false => arg.get_type(schema).map(Some),
     };
     let given = args.iter().map(type_of).collect::<Result<Vec<_>>>()?;
+    let mut given = given;
+    // Of two functions the one of doubles is preferred for what has no type.
+    let is_exact = |ty: &Option<DataType>| ty.as_ref().is_some_and(DataType::is_decimal);
+    if name == "width_bucket" && !given.iter().any(is_exact) {
+        let bounds = given.iter_mut().take(3).filter(|ty| ty.is_none());
+        bounds.for_each(|ty| *ty = Some(DataType::Float64));
+    }
     let Some(wanted) = table_functions::argument_types(name, &given) else {
         return Err(external(table_functions::does_not_exist(name, &given)));
     };
-    args.into_iter().zip(wanted).map(|(arg, ty)| adapt(arg, &ty, types)).collect()
+    // Of a NUMERIC's power and logarithm there are functions of NUMERIC, which are those of doubles here.
+    let beside_exact = matches!(name, "power" | "log") && given.iter().any(is_exact);
+    let of_parameter = |ty: DataType| match ty {
+        _ if beside_exact => UNCONSTRAINED.arrow(),
+        DataType::Int64 if matches!(name, "bytes_overlay" | "bytes_substr" | "overlay") => {
+            DataType::Int32
+        }
+        ty => ty,
+    };
+    let adapted = args.into_iter().zip(wanted).map(|(arg, ty)| match untyped(&arg) {
+        true => adapt(arg, &of_parameter(ty), types),
+        false => adapt(arg, &ty, types),
+    });
+    adapted.collect()
 }
 
 /// Converts the arguments of a function of an array and elements: quoted constants and parameters are elements.
@@ -1592,11 +1646,29 @@ fn element_arguments(
     let Some(item) = item.filter(|item| !item.is_null() && !is_nested(item)) else {
         return Ok(args);
     };
-    let one = |(arg, ty): (Expr, &DataType)| {
-        let is_open = quoted(&arg).is_some() || untyped(&arg);
-        if is_open {
-            return adapt(arg, &item, types);
+    // The last argument of these is a number of elements, or a place.
+    let counted = match name {
+        "array_position" => 3,
+        "array_remove_n" => 3,
+        "array_replace_n" => 4,
+        _ => usize::MAX,
+    };
+    let is_open = |arg: &Expr| quoted(arg).is_some() || untyped(arg);
+    let elements = args.iter().zip(&given).take(counted - 1);
+    let elements = elements.filter(|(arg, ty)| !is_open(arg) && !matches!(ty, DataType::List(_)));
+    let common = elements.map(|(_, ty)| ty.clone()).fold(item.clone(), wider);
+    let widened = |arg: Expr, ty: &DataType| match ty {
+        DataType::List(_) => {
+            to(arg, DataType::List(Arc::new(Field::new_list_field(common.clone(), true))))
         }
+        _ => arg,
+    };
+    let widens = common.is_integer() && common != item;
+    let one = |(arg, ty): (Expr, &DataType)| {
+        if is_open(&arg) {
+            return adapt(arg, if widens { &common } else { &item }, types);
+        }
+        let arg = if widens { widened(arg, ty) } else { arg };
         // Other integers may be counts and places.
         let is_element =
             !matches!(ty, DataType::List(_)) && (name == "array_has" || !ty.is_integer());
@@ -1624,6 +1696,9 @@ fn zoned_call(function: ScalarFunction, schema: &DFSchema) -> Result<ScalarFunct
     if let (true, [DataType::Time64(_), ..]) = (name == "to_char", &types[..]) {
         args[0] = to(std::mem::take(&mut args[0]), interval());
     }
+    if let (true, [_, DataType::Time64(_)]) = (name == "date_trunc", &types[..]) {
+        args[1] = to(std::mem::take(&mut args[1]), interval());
+    }
     // A date has a zone only where the pattern shows one.
     let shows_zone = |args: &[Expr]| args.get(1).and_then(quoted).is_some_and(moment::shows_zone);
     if let (true, Some(DataType::Date32)) = (name == "to_char" && shows_zone(&args), types.first())
@@ -1633,6 +1708,12 @@ fn zoned_call(function: ScalarFunction, schema: &DFSchema) -> Result<ScalarFunct
             Arc::new(zoned::instead_of(name, std::slice::from_ref(&moment)).expect("to_char"));
         args[0] = to(std::mem::take(&mut args[0]), moment);
         return Ok(ScalarFunction { func, args });
+    }
+    // Of the two functions the one of moments with a zone is preferred: for days, and beside what has no type.
+    let is_local = types.iter().any(|ty| is_moment(ty) && !is_zoned_moment(ty));
+    if name == "age" && args.len() == 2 && !is_local && args.iter().any(untyped) {
+        let func = zoned::instead_of(name, &[SqlType::TimestampTz.arrow()]).expect("age");
+        return Ok(ScalarFunction { func: Arc::new(func), args });
     }
     let func = match zoned::instead_of(name, &types) {
         Some(zoned) => Arc::new(zoned),
@@ -1695,7 +1776,9 @@ fn by_value_arguments(
         *value = item.data_type().clone();
     }
     let one = |(at, (arg, ty)): (usize, (Expr, DataType))| {
-        let arg = match untyped(&arg) && by_value::takes_path(name, at) {
+        // The only parameter behind `-` is a member's name.
+        let ty = if untyped(&arg) && name == "chr" { DataType::Int32 } else { ty };
+        let arg = match untyped(&arg) && name != "-" && by_value::takes_path(name, at) {
             true => adapt(arg, &SqlType::Text.array_of().expect("of texts").arrow(), types)?,
             false => adapt(arg, &ty, types)?,
         };
@@ -1786,7 +1869,7 @@ fn is_span_beside_number(span: &DataType, number: &DataType) -> bool {
 fn binary_operator(binary: BinaryExpr, schema: &DFSchema, types: &mut Parameters) -> Result<Expr> {
     use Operator::*;
     let BinaryExpr { left, op, right } = binary;
-    let (mut left, mut right) = (*left, *right);
+    let (mut left, mut right) = (reopened(*left, types), reopened(*right, types));
     if matches!(op, And | Or) {
         left = adapt(left, &DataType::Boolean, types)?;
         right = adapt(right, &DataType::Boolean, types)?;
@@ -1820,6 +1903,9 @@ fn binary_operator(binary: BinaryExpr, schema: &DFSchema, types: &mut Parameters
         {
             Err(external(no_operator(&lt, &op.to_string(), &rt)))
         }
+        BitwiseShiftLeft | BitwiseShiftRight if lt == DataType::Int16 => {
+            Ok(small_shifted(whole(left, op, to(right, DataType::Int32))))
+        }
         Plus | Minus if is_span_beside_number(&lt, &rt) || is_span_beside_number(&rt, &lt) => {
             Err(external(no_operator(&lt, &op.to_string(), &rt)))
         }
@@ -1851,6 +1937,13 @@ fn binary_operator(binary: BinaryExpr, schema: &DFSchema, types: &mut Parameters
         }
         _ => Ok(whole(left, op, right)),
     }
+}
+
+/// A shifted SMALLINT, which was computed as INTEGER: its lower 16 bits.
+fn small_shifted(shifted: Expr) -> Expr {
+    let by = || Expr::Literal(ScalarValue::Int32(Some(16)), None);
+    let raised = whole(to(shifted, DataType::Int32), Operator::BitwiseShiftLeft, by());
+    to(whole(raised, Operator::BitwiseShiftRight, by()), DataType::Int16)
 }
 
 /// Notes that a parameter beside an object id is one: drivers send no other number for it.
@@ -1910,35 +2003,6 @@ fn without_padding(exprs: &mut [Expr], schema: &DFSchema) -> Result<()> {
 
 fn whole(left: Expr, op: Operator, right: Expr) -> Expr {
     Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right)))
-}
-
-pub(crate) fn comparable(left: &DataType, right: &DataType) -> bool {
-    let class = |ty: &DataType| match ty {
-        DataType::Null => 0,
-        DataType::Boolean => 1,
-        ty if ty.is_numeric() => 2,
-        ty if is_text(ty) => 3,
-        ty if is_day_or_moment(ty) => 4,
-        DataType::Timestamp(..) => 12,
-        DataType::Time32(_) | DataType::Time64(_) => 5,
-        DataType::Interval(_) | DataType::Duration(_) => 6,
-        DataType::FixedSizeBinary(16) => 7,
-        ty @ DataType::FixedSizeBinary(_) if sql_type_of_arrow(ty) == Some(SqlType::MacAddr) => 13,
-        DataType::FixedSizeBinary(_) => 14,
-        DataType::Binary | DataType::BinaryView => 8,
-        DataType::LargeBinary => 9,
-        DataType::LargeUtf8 => 10,
-        DataType::List(_) => 11,
-        _ => 0,
-    };
-    if let (DataType::List(left), DataType::List(right)) = (left, right) {
-        return comparable(left.data_type(), right.data_type());
-    }
-    if is_label(left) && is_label(right) {
-        return left == right;
-    }
-    let (left, right) = (class(left), class(right));
-    left == 0 || right == 0 || left == right
 }
 
 /// `||` of texts; one side may have any type and is written as text.

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, ListArray, RecordBatch};
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::SortOptions;
-use arrow::datatypes::{DataType, Field, IntervalUnit, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::common::{Result, ScalarValue};
@@ -39,10 +39,9 @@ use halcyon_value::calendar::shift;
 use parking_lot::RwLock;
 
 use crate::interrupts;
-use crate::semantics::is_text;
 use halcyon_sql::diagnose::external;
-use halcyon_sql::enums::is_day_or_moment;
 use halcyon_sql::error::{SqlError, SqlState};
+use halcyon_sql::meeting_types::series_types;
 use halcyon_sql::types::SqlType;
 use halcyon_sql::values::shown_type;
 use halcyon_sql::values::{ArrayWriter, from_scalar, sql_type_of_arrow, value_at};
@@ -75,7 +74,7 @@ enum Series {
 }
 
 impl Series {
-    /// A series of elements of type `ty`. The arguments are of [`coerced`] types.
+    /// A series of elements of type `ty`. The arguments are of [`series_types`] types.
     fn new(ty: SqlType, args: &[ValueRef<'_>]) -> halcyon_sql::error::Result<Series> {
         if args.iter().any(ValueRef::is_null) {
             return Ok(Series::Empty);
@@ -187,45 +186,6 @@ fn element(value: i128, ty: SqlType) -> ValueRef<'static> {
     }
 }
 
-/// The types to which arguments are converted: those of start and end and, if there is one, of the
-/// step. `None` if there is no such series.
-fn coerced(types: &[DataType]) -> Option<Vec<DataType>> {
-    let interval = DataType::Interval(IntervalUnit::MonthDayNano);
-    let (start, end) = match types {
-        [start, end] | [start, end, _] => (start, end),
-        _ => return None,
-    };
-    let bounds = if is_text(start) || start.is_null() { [end, end] } else { [start, end] };
-    let moment = |ty: &DataType| is_day_or_moment(ty) || is_text(ty) || ty.is_null();
-    if is_day_or_moment(bounds[0]) {
-        let [start, end] = bounds;
-        let step = types.get(2)?;
-        let has_step = matches!(step, DataType::Interval(_)) || is_text(step) || step.is_null();
-        let of = match (start, end) {
-            (DataType::Timestamp(_, None), DataType::Timestamp(_, None)) => SqlType::Timestamp,
-            (DataType::Timestamp(_, None), ty) if is_text(ty) || ty.is_null() => SqlType::Timestamp,
-            _ => SqlType::TimestampTz,
-        };
-        let fits = has_step && moment(start) && moment(end);
-        return fits.then(|| vec![of.arrow(), of.arrow(), interval]);
-    }
-    let exact = |ty: &DataType| ty.is_integer() || matches!(ty, DataType::Decimal128(..));
-    if !types.iter().all(|ty| exact(ty) || is_text(ty) || ty.is_null()) || !types.iter().any(exact)
-    {
-        return None;
-    }
-    let scale = |ty: &DataType| match ty {
-        DataType::Decimal128(_, scale) => Some((*scale).max(0)),
-        _ => None,
-    };
-    let of = match types.iter().filter_map(scale).max() {
-        Some(scale) => DataType::Decimal128(38, scale),
-        None if types.contains(&DataType::Int64) => DataType::Int64,
-        None => DataType::Int32,
-    };
-    Some(vec![of; types.len()])
-}
-
 /// 42883: no series takes these types.
 fn no_series(types: &[DataType]) -> SqlError {
     let types: Vec<String> = types.iter().map(shown_type).collect();
@@ -263,7 +223,7 @@ impl ScalarUDFImpl for ArrayFunction {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        coerced(types).ok_or_else(|| external(no_series(types)))
+        series_types(types).ok_or_else(|| external(no_series(types)))
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
@@ -333,7 +293,7 @@ impl TableFunctionImpl for SeriesFunction {
         };
         let args = args.exprs().iter().map(constant).collect::<Result<Vec<_>>>()?;
         let types: Vec<DataType> = args.iter().map(ScalarValue::data_type).collect();
-        let wanted = coerced(&types).ok_or_else(|| external(no_series(&types)))?;
+        let wanted = series_types(&types).ok_or_else(|| external(no_series(&types)))?;
         let ty = elements_of(&wanted[0]);
         let values = args.iter().zip(&wanted).map(|(value, wanted)| read(value, wanted));
         let values = values.collect::<Result<Vec<Value>>>()?;
@@ -471,7 +431,7 @@ mod tests {
     #[test]
     fn elements_have_the_type_that_all_arguments_fit() {
         use DataType::{Date32, Decimal128, Float64, Int32, Int64, Utf8};
-        let of = |types: &[DataType]| coerced(types).map(|types| types[0].clone());
+        let of = |types: &[DataType]| series_types(types).map(|types| types[0].clone());
         assert_eq!(of(&[Int32, Int32]), Some(Int32));
         assert_eq!(of(&[Int32, Int64, Int32]), Some(Int64));
         assert_eq!(of(&[Int32, Decimal128(3, 1)]), Some(Decimal128(38, 1)));

@@ -15,7 +15,7 @@ use halcyon_sql::coerce::zone::TimeZone;
 use halcyon_sql::diagnose::external;
 use halcyon_sql::enums::is_zoned_moment;
 
-use crate::zone_function;
+use halcyon_functions::zone_function;
 
 /// Fields of a moment that are the same in every zone.
 const ABSOLUTE: [&str; 4] = ["epoch", "timezone", "timezone_hour", "timezone_minute"];

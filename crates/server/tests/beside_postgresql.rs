@@ -24,7 +24,8 @@ use tokio::runtime::Runtime;
 use tokio_postgres::types::{FromSql, Kind, Type as PgType};
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
-/// Differences that have a reason: a part of the statement or of what we say to it, and the reason.
+/// Differences that have a reason: a part of the statement or of what we say to it, or several with ` & ` between them,
+/// and the reason.
 const KNOWN: &str = include_str!("beside_postgresql/known.txt");
 
 /// What came of a statement: types of columns and rows as texts, or an error's state and message.
@@ -379,12 +380,13 @@ fn note(compared: &mut Compared, seed: u64, text: String, wanted: &Answer, found
             format!("{state} {} instead of {wanted}", shape(message))
         }
     };
-    let is_known = |needle: &str| {
+    let has = |needle: &str| {
         name.contains(needle)
             || text.contains(needle)
             || short(found).contains(needle)
             || short(wanted).contains(needle)
     };
+    let is_known = |needles: &str| needles.split(" & ").all(has);
     if KNOWN.lines().filter_map(|line| line.split_once(" | ")).any(|(needle, _)| is_known(needle)) {
         compared.known += 1;
         return;

@@ -17,6 +17,7 @@ pub mod error;
 pub mod hints;
 pub mod identifier;
 pub mod inference;
+pub mod meeting_types;
 pub mod misfits;
 pub mod parse;
 mod postgresql;

@@ -154,6 +154,8 @@ struct Reader<'a, Z> {
     zone: Option<Z>,
     epoch: bool,
     before_christ: bool,
+    /// Whether a day of the week was named.
+    day_of_week: bool,
     /// Half of the day: false for AM, true for PM.
     afternoon: Option<bool>,
 }
@@ -171,6 +173,7 @@ impl<'a, Z: Zone> Reader<'a, Z> {
             zone: None,
             epoch: false,
             before_christ: false,
+            day_of_week: false,
             afternoon: None,
         };
         let trimmed = trim(text);
@@ -204,6 +207,10 @@ impl<'a, Z: Zone> Reader<'a, Z> {
         } else if is("bc") {
             self.before_christ = true;
         } else if is("ad") {
+        } else if self.ty != "time" && is_day_of_week(token) {
+            if core::mem::replace(&mut self.day_of_week, true) {
+                return Err(invalid(self.ty, self.text));
+            }
         } else if is("am") || is("pm") {
             self.afternoon = Some(is("pm"));
         } else if let Some((date, time)) = split_at_t(token) {
@@ -234,6 +241,10 @@ impl<'a, Z: Zone> Reader<'a, Z> {
     }
 
     fn word(&mut self, word: &'a str) -> Result<()> {
+        // Behind a day of the week no date is written in one word but `YYYYMMDD`.
+        if self.day_of_week && self.words.len == 0 && word.contains(['-', '/', '.']) {
+            return Err(invalid(self.ty, self.text));
+        }
         self.words.push(word).ok_or_else(|| invalid(self.ty, self.text))
     }
 
@@ -366,6 +377,32 @@ const MONTHS: [&str; 12] = [
     "november",
     "december",
 ];
+
+/// Words for days of the week, which say nothing beside a date.
+const DAYS_OF_WEEK: [&str; 18] = [
+    "fri",
+    "friday",
+    "mon",
+    "monday",
+    "sat",
+    "saturday",
+    "sun",
+    "sunday",
+    "thu",
+    "thur",
+    "thurs",
+    "thursday",
+    "tue",
+    "tues",
+    "tuesday",
+    "wed",
+    "wednesday",
+    "weds",
+];
+
+fn is_day_of_week(word: &str) -> bool {
+    DAYS_OF_WEEK.iter().any(|name| name.eq_ignore_ascii_case(word))
+}
 
 fn month_by_name(word: &str) -> Option<u32> {
     let lower = word.to_ascii_lowercase();

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use halcyon_functions as by_value;
+use halcyon_functions::zone_function;
 use halcyon_functions::zoned;
 use halcyon_plan::engine::DataFusion;
-use halcyon_plan::{execution, zone_function};
+use halcyon_plan::execution;
 use halcyon_value::functions as table;
 
 use crate::functions;

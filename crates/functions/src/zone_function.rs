@@ -15,7 +15,6 @@ use halcyon_sql::types::SqlType;
 use halcyon_sql::values::{ArrayWriter, sql_type_of_arrow, value_at};
 use halcyon_store::ValueRef;
 use halcyon_value::ValueError;
-use halcyon_value::calendar::midnight;
 
 /// The function's name.
 pub const NAME: &str = "timezone";
@@ -36,10 +35,10 @@ struct ZoneFunction {
     signature: Signature,
 }
 
-/// TIMESTAMPTZ for a moment without a zone, and the other way round.
+/// TIMESTAMPTZ for a moment without a zone, and the other way round. A day is a moment with one before it is moved.
 fn result(moment: &DataType) -> SqlType {
     match moment {
-        DataType::Timestamp(_, Some(_)) => SqlType::Timestamp,
+        DataType::Timestamp(_, Some(_)) | DataType::Date32 => SqlType::Timestamp,
         _ => SqlType::TimestampTz,
     }
 }
@@ -109,7 +108,7 @@ impl ScalarUDFImpl for ZoneFunction {
 }
 
 /// What begins the name of a zone whose offset, if the name is one, is counted to the east.
-pub(crate) const EASTWARDS: char = '\u{1}';
+pub const EASTWARDS: char = '\u{1}';
 
 /// The zone that AT TIME ZONE names: an offset, with or without letters before it, is one to the west, as POSIX
 /// has it. Errors: 22023.
@@ -153,7 +152,6 @@ fn in_zone(zone: &TimeZone, moment: ValueRef<'_>) -> Result<ValueRef<'static>> {
     match moment {
         ValueRef::TimestampTz(us) => zone.to_local(us).ok_or_else(far).map(ValueRef::Timestamp),
         ValueRef::Timestamp(us) => to_utc(us),
-        ValueRef::Date(day) => to_utc(midnight(day.into())?),
         _ => Ok(ValueRef::Null),
     }
 }
