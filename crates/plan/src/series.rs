@@ -407,6 +407,7 @@ impl LazyBatchGenerator for Rows {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use arrow::datatypes::IntervalUnit;
 
     fn numbers(next: i128, end: i128, step: i128) -> Vec<i128> {
         Series::Numbers { next, end, step }.collect()
