@@ -24,15 +24,19 @@ pub fn assigned_element(value: &Expr) -> Option<(&Expr, &Expr)> {
     }
 }
 
-/// What stands in the places of brackets and of what ends the values, each a number among `words`, if elements are
-/// assigned to behind the word SET at `words[set]`; the words in `silent` go.
-pub(super) fn known(
-    tokens: &[TokenWithSpan],
-    words: &[usize],
-    set: usize,
-) -> Option<(Vec<(usize, String)>, Vec<usize>)> {
+/// Other texts of words, each by its number among the words.
+#[derive(Default)]
+pub(super) struct Edits {
+    /// What stands in the places of brackets and of what ends the values.
+    pub made: Vec<(usize, String)>,
+    /// The words that go.
+    pub gone: Vec<usize>,
+}
+
+/// The other texts of a list of assignments behind the word SET at `words[set]`, if some are to elements.
+pub(super) fn known(tokens: &[TokenWithSpan], words: &[usize], set: usize) -> Option<Edits> {
     let token = |at: usize| words.get(at).map(|at| &tokens[*at].token);
-    let (mut edits, mut silent) = (Vec::new(), Vec::new());
+    let mut edits = Edits::default();
     let mut at = set + 1;
     loop {
         let mut is_element = false;
@@ -41,23 +45,23 @@ pub(super) fn known(
             if token(close + 1) != Some(&Token::Eq) {
                 return None;
             }
-            edits.push((at + 1, format!(" = \"{ELEMENT}\"(")));
-            edits.push((close, ",".to_owned()));
-            silent.push(close + 1);
+            edits.made.push((at + 1, format!(" = \"{ELEMENT}\"(")));
+            edits.made.push((close, ",".to_owned()));
+            edits.gone.push(close + 1);
             is_element = true;
             at = close + 1;
         }
         let end = end_of_value(&token, at)?;
         let ends = token(end)?;
         if is_element {
-            edits.push((end, format!(") {ends}")));
+            edits.made.push((end, format!(") {ends}")));
         }
         if *ends != Token::Comma {
             break;
         }
         at = end + 1;
     }
-    (!edits.is_empty()).then_some((edits, silent))
+    (!edits.made.is_empty()).then_some(edits)
 }
 
 /// The bracket that closes the one at a place.

@@ -10,7 +10,7 @@ use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Whitespace};
 
-use super::elements;
+use super::elements::{self, Edits};
 use super::identity_order;
 use super::limits;
 use super::merged_alias;
@@ -148,7 +148,7 @@ pub(super) fn known_to_the_parser(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSp
                     &["UPDATE", "INSERT", "MERGE", "WITH", "EXPLAIN", "PREPARE"],
                 ) =>
             {
-                if let Some((made, gone)) = elements::known(&tokens, &words, at) {
+                if let Some(Edits { made, gone }) = elements::known(&tokens, &words, at) {
                     edits.extend(made.into_iter().map(|(at, text)| (words[at], words[at], text)));
                     silent.extend(gone);
                 }
