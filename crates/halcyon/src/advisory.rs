@@ -53,7 +53,7 @@ struct LockTable {
 /// A session that waits.
 struct Waiter {
     request: Request,
-    /// Its place among all who wait.
+    /// The session's place among all who wait.
     ticket: u64,
     /// The task that waits; `None` for a thread, or before the task has looked.
     waker: Option<Waker>,

@@ -39,11 +39,11 @@ enum Wait {
 
 /// What a function that waits does.
 pub(crate) enum Step {
-    /// It goes on: the wait is over.
+    /// Going on: the wait is over.
     Over,
-    /// It waits in its thread.
+    /// Waiting in its thread.
     Blocks,
-    /// It ends with this error, which nobody sees: the statement is run again.
+    /// Ending with this error, which nobody sees: the statement is run again.
     Ends(SqlError),
 }
 

@@ -45,8 +45,8 @@ use crate::identifier::last;
 /// - The options of CREATE EXTENSION have WITH before them.
 /// - `BETWEEN SYMMETRIC a AND b` is `BETWEEN "…" + a AND b`: see [`SYMMETRIC`].
 /// - `inet '10.0.0.1'` is `'10.0.0.1'::inet`, and so for every type that the SQL parser has no word for.
-/// - `JOIN … USING (a) AS j` has the alias among the columns: see [`merged_alias`].
-/// - `ROWS FROM (f(), g())` is a call in FROM whose arguments are the calls: see [`rows_from`].
+/// - `JOIN … USING (a) AS j` has the alias among the columns: see [`mod@merged_alias`].
+/// - `ROWS FROM (f(), g())` is a call in FROM whose arguments are the calls: see [`mod@rows_from`].
 /// - `e.* = f.*` and its like are `(e.*) = f.*`: a list would end before the operator.
 /// - `SET a[2] = x` assigns a call to `a`: see [`elements`].
 /// - SEARCH and CYCLE behind an entry of WITH end the entry's query: see [`search_cycle`].
