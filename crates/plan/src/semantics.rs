@@ -77,7 +77,7 @@ use halcyon_sql::enums::{is_day_or_moment, is_label, is_moment, is_zoned_moment}
 use halcyon_sql::error::{SqlError, SqlState};
 pub(crate) use halcyon_sql::meeting_types::is_text;
 use halcyon_sql::meeting_types::{
-    Beside, common_type, comparable, of_parameter, series_types, wider,
+    Beside, common_type, comparable, series_types, wider,
 };
 use halcyon_sql::misfits;
 use halcyon_sql::type_names::{UNCONSTRAINED, cast_type};
@@ -874,7 +874,7 @@ impl Parameters {
 
     /// The parameter with its known type, or with type `ty` if none is known yet.
     pub(crate) fn typed(&mut self, placeholder: Placeholder, ty: &DataType) -> Expr {
-        let ty = of_parameter(sql_type_of_arrow(ty).unwrap_or(SqlType::Text));
+        let ty = sql_type_of_arrow(ty).unwrap_or(SqlType::Text);
         self.typed_as(placeholder, &Arc::new(ty.field("", true)))
     }
 
@@ -882,14 +882,7 @@ impl Parameters {
     fn typed_as(&mut self, placeholder: Placeholder, otherwise: &FieldRef) -> Expr {
         let Placeholder { id, field } = placeholder;
         let known = self.known.get(&id).cloned();
-        let inferred = || {
-            let field = field.filter(|field| !field.data_type().is_null())?;
-            Some(match sql_type_of(&field) {
-                Some(ty @ SqlType::Decimal { .. }) => Arc::new(of_parameter(ty).field("", true)),
-                _ => field,
-            })
-        };
-        let own = known.or_else(inferred);
+        let own = known.or_else(|| field.filter(|field| !field.data_type().is_null()));
         let field = own.unwrap_or_else(|| Arc::clone(otherwise));
         self.known.entry(id.clone()).or_insert_with(|| Arc::clone(&field));
         // No kernel keeps the names of items' types.

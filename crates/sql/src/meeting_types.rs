@@ -4,7 +4,6 @@
 use arrow::datatypes::{DataType, IntervalUnit};
 
 use crate::enums::{is_day_or_moment, is_label, is_moment, is_zoned_moment};
-use crate::type_names::UNCONSTRAINED;
 use crate::types::SqlType;
 use crate::values::sql_type_of_arrow;
 
@@ -99,21 +98,6 @@ pub fn wider(first: DataType, then: DataType) -> DataType {
     };
     let (left, right) = (rank(&first), rank(&then));
     if left > 0 && left / 10 == right / 10 && right > left { then } else { first }
-}
-
-/// The type of a parameter beside values of a type: of decimals one that keeps digits which these have not.
-pub fn of_parameter(ty: SqlType) -> SqlType {
-    match (ty, UNCONSTRAINED) {
-        (
-            SqlType::Decimal { precision, scale },
-            SqlType::Decimal { precision: most, scale: places },
-        ) if scale < places
-            && i16::from(precision) - i16::from(scale) <= i16::from(most) - i16::from(places) =>
-        {
-            UNCONSTRAINED
-        }
-        (ty, _) => ty,
-    }
 }
 
 /// The types to which the arguments of `generate_series` are converted: those of start and end and, if there is one, of the

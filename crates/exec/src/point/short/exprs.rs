@@ -333,8 +333,6 @@ impl Exprs {
                 Operand::Parameter(_) if padded => return None,
                 // DataFusion's planner asks for the type of a computed value before constants have theirs.
                 Operand::Parameter(_) if is_computed => return None,
-                // It may have more digits than the column.
-                Operand::Parameter(_) if matches!(ty, SqlType::Decimal { .. }) => return None,
                 Operand::Parameter(at) => self.typed(at, ty)?,
                 Operand::Quoted(text) => quoted(&text, ty)?,
             });
