@@ -76,9 +76,7 @@ use halcyon_sql::diagnose::external;
 use halcyon_sql::enums::{is_day_or_moment, is_label, is_moment, is_zoned_moment};
 use halcyon_sql::error::{SqlError, SqlState};
 pub(crate) use halcyon_sql::meeting_types::is_text;
-use halcyon_sql::meeting_types::{
-    Beside, common_type, comparable, series_types, wider,
-};
+use halcyon_sql::meeting_types::{Beside, common_type, comparable, series_types, wider};
 use halcyon_sql::misfits;
 use halcyon_sql::type_names::{UNCONSTRAINED, cast_type};
 use halcyon_sql::types::{Element, OID_ALIAS_KEY, SqlType, TYPE_KEY};
