@@ -391,12 +391,12 @@ fn rounded(args: &[ColumnarValue]) -> Option<Result<ColumnarValue>> {
     }))
 }
 
-/// Whether a field of moments is the year.
-fn is_year(field: &ColumnarValue) -> bool {
+/// Whether a field of moments has one of these names.
+fn is_field(field: &ColumnarValue, names: &[&str]) -> bool {
     let ColumnarValue::Scalar(field) = field else { return false };
-    matches!(field.try_as_str(), Some(Some(name)) if ["year", "years"]
+    matches!(field.try_as_str(), Some(Some(found)) if names
         .iter()
-        .any(|year| year.eq_ignore_ascii_case(name.trim_matches(['\'', '"']))))
+        .any(|name| name.eq_ignore_ascii_case(found.trim_matches(['\'', '"']))))
 }
 
 /// Parts of times of day, also of 24:00, which Arrow does not know.
@@ -412,8 +412,7 @@ fn midnights(
     if !microseconds.iter().any(is_end) || parts.data_type() != DataType::Int32 {
         return Ok(parts);
     }
-    let is_hour = matches!(part, ColumnarValue::Scalar(name)
-        if matches!(name.try_as_str(), Some(Some("hour" | "hours" | "HOUR"))));
+    let is_hour = is_field(part, &["hour", "hours"]);
     let found = parts.to_array(microseconds.len())?;
     let found = found.as_primitive::<Int32Type>();
     let ends = if is_hour { 24 } else { 0 };
@@ -813,7 +812,7 @@ impl Corrected {
                     let null = ScalarValue::try_from(args.return_field.data_type())?;
                     return Ok(ColumnarValue::Scalar(null));
                 }
-                let is_year = of_moment && is_year(&args.args[0]);
+                let is_year = of_moment && is_field(&args.args[0], &["year", "years"]);
                 let [part, moment] = args.args.as_slice() else {
                     return self.inner.inner().invoke_with_args(args);
                 };

@@ -10,9 +10,10 @@ use datafusion::logical_expr::{
 use halcyon_sql::coerce::zone::TimeZone;
 use halcyon_sql::diagnose::external;
 use halcyon_sql::enums::is_day_or_moment;
-use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::error::{Result, SqlError};
+use halcyon_sql::misfits::no_function;
 use halcyon_sql::types::SqlType;
-use halcyon_sql::values::{ArrayWriter, sql_type_of_arrow, value_at};
+use halcyon_sql::values::{ArrayWriter, shown_type, value_at};
 use halcyon_store::ValueRef;
 use halcyon_value::ValueError;
 
@@ -44,11 +45,7 @@ fn result(moment: &DataType) -> SqlType {
 }
 
 fn does_not_exist(args: &[DataType]) -> SqlError {
-    let shown =
-        |ty: &DataType| sql_type_of_arrow(ty).map_or_else(|| ty.to_string(), |ty| ty.to_string());
-    let args: Vec<String> = args.iter().map(shown).collect();
-    let message = format!("function {NAME}({}) does not exist", args.join(", "));
-    SqlError::new(SqlState::UNDEFINED_FUNCTION, message).detail(format!("{NAME} gives: {PURPOSE}"))
+    no_function(NAME, &args.iter().map(shown_type).collect::<Vec<_>>())
 }
 
 impl ScalarUDFImpl for ZoneFunction {

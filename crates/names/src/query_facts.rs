@@ -5,7 +5,7 @@ use datafusion::sql::sqlparser::ast;
 use halcyon_sql::error::SqlError;
 
 /// The highest `$n` in a query.
-pub fn placeholder_count(query: &ast::Query) -> usize {
+pub fn parameter_count(query: &ast::Query) -> usize {
     struct Highest(usize);
     impl ast::Visitor for Highest {
         type Break = ();

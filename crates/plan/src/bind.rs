@@ -181,7 +181,7 @@ impl Binder<'_> {
         text: &str,
     ) -> Result<BoundQuery> {
         self.df.count_planning();
-        let placeholders = query_facts::placeholder_count(&query);
+        let placeholders = query_facts::parameter_count(&query);
         with_stack(|| {
             let locks_rows = !query.locks.is_empty();
             let context = Context { locks_rows, ..self.context(expose_row_ids) };
@@ -240,7 +240,7 @@ impl Binder<'_> {
     pub fn view_query(&self, query: &ast::Query, text: &str) -> Result<Settled> {
         self.df.count_planning();
         let mut query = query.clone();
-        if query_facts::placeholder_count(&query) > 0 {
+        if query_facts::parameter_count(&query) > 0 {
             return Err(SqlError::new(
                 SqlState::UNDEFINED_PARAMETER,
                 "a materialized view has no parameters",

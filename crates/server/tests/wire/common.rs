@@ -125,6 +125,21 @@ impl Raw {
         assert!(!failed && frames.last().is_some_and(|f| f.kind == b'Z'), "{text}: {frames:?}");
         frames
     }
+
+    /// The first value of a Query's first row.
+    pub fn value(&mut self, text: &str) -> Vec<u8> {
+        self.ok(text)[1].body[6..].to_vec()
+    }
+
+    /// The number that a Query gives.
+    pub fn count(&mut self, text: &str) -> usize {
+        String::from_utf8_lossy(&self.value(text)).parse().expect("a number")
+    }
+}
+
+/// The SQLSTATE of the error in an answer.
+pub fn state_of(answer: &[Frame]) -> Option<&str> {
+    answer.iter().find(|frame| frame.kind == b'E')?.field(b'C')
 }
 
 /// The message types of an answer.

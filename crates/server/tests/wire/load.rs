@@ -273,9 +273,7 @@ fn statements_that_wait_for_locks_keep_no_thread() {
     let mut watcher = Raw::connect(server.address());
     let waiting = "SELECT count(*) FROM halcyon.locks WHERE NOT granted";
     eventually("all but the definitions behind the first wait for the table", || {
-        let rows = watcher.query(waiting);
-        let count = String::from_utf8_lossy(&rows[1].body[6..]).parse::<usize>();
-        count.expect("a number") >= WAITERS * 3 / 4
+        watcher.count(waiting) >= WAITERS * 3 / 4
     });
     // Threads that have planned end when they have had nothing to do for ten seconds. The definition that has
     // the catalog waits for the table as a thread.
@@ -313,19 +311,14 @@ fn functions_that_wait_keep_no_thread() {
     }
     let mut watcher = Raw::connect(server.address());
     let waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted";
-    eventually("three quarters wait for the lock", || {
-        let rows = watcher.query(waiting);
-        let count = String::from_utf8_lossy(&rows[1].body[6..]).parse::<usize>();
-        count.expect("a number") == WAITERS * 3 / 4
-    });
+    eventually("three quarters wait for the lock", || watcher.count(waiting) == WAITERS * 3 / 4);
     eventually("those who wait have no threads", || thread_count() <= before + 2);
     holder.ok("SELECT pg_advisory_unlock(1)");
     for waiter in &mut waiters {
         let answer = waiter.until(b'Z');
         assert!(answer.iter().all(|frame| frame.kind != b'E'), "{answer:?}");
     }
-    let rows = watcher.ok("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'");
-    assert_eq!(&rows[1].body[6..], b"0");
+    assert_eq!(watcher.count("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"), 0);
 }
 
 #[cfg(target_os = "linux")]
@@ -357,11 +350,7 @@ fn statements_of_a_limited_class_wait_and_hold_no_thread() {
     }
     let mut watcher = Raw::connect(server.address());
     let waiting = "SELECT count(*) FROM halcyon.m_admission_control_queues";
-    eventually("all but one wait at the gate", || {
-        let rows = watcher.query(waiting);
-        let count = String::from_utf8_lossy(&rows[1].body[6..]).parse::<usize>();
-        count.expect("a number") == WAITERS - 1
-    });
+    eventually("all but one wait at the gate", || watcher.count(waiting) == WAITERS - 1);
     eventually("those who wait have no threads", || thread_count() <= before + 3);
     holder.ok("COMMIT");
     for waiter in &mut waiters {
@@ -392,28 +381,18 @@ fn statements_that_compute_keep_no_thread() {
         };
         reader.send(&asked);
     }
-    let count = |watcher: &mut Raw, text: &str| {
-        let rows = watcher.query(text);
-        String::from_utf8_lossy(&rows[1].body[6..]).parse::<usize>().expect("a number")
-    };
-    eventually("all compute", || {
-        count(&mut watcher, "SELECT count(*) FROM halcyon.tasks") == READERS
-    });
+    eventually("all compute", || watcher.count("SELECT count(*) FROM halcyon.tasks") == READERS);
     // Threads that have planned end when they have had nothing to do for ten seconds.
     eventually("those who await rows have no threads", || thread_count() <= before + 2);
     let running = "SELECT count(*) FROM halcyon.workers WHERE session IS NOT NULL";
-    assert!(
-        count(&mut watcher, running) <= std::thread::available_parallelism().map_or(1, usize::from)
-    );
+    assert!(watcher.count(running) <= std::thread::available_parallelism().map_or(1, usize::from));
     let sessions = "SELECT session FROM halcyon.tasks WHERE pg_cancel_backend(session)";
-    assert_eq!(count(&mut watcher, &format!("SELECT count(*) FROM ({sessions}) q")), READERS);
+    assert_eq!(watcher.count(&format!("SELECT count(*) FROM ({sessions}) q")), READERS);
     for reader in &mut readers {
         let answer = reader.until(b'Z');
         assert_eq!(state_of(&answer), Some("57014"), "{answer:?}");
     }
-    eventually("no task is left", || {
-        count(&mut watcher, "SELECT count(*) FROM halcyon.tasks") == 0
-    });
+    eventually("no task is left", || watcher.count("SELECT count(*) FROM halcyon.tasks") == 0);
 }
 
 /// Sessions that commit while another is at the disk wait without a thread, whether they wrote in a statement of their own
@@ -508,11 +487,6 @@ fn subscriptions_keep_no_thread() {
     eventually("their places are free", || server.connections() == 1);
 }
 
-/// The SQLSTATE of the error in an answer.
-fn state_of(answer: &[Frame]) -> Option<&str> {
-    answer.iter().find(|frame| frame.kind == b'E')?.field(b'C')
-}
-
 #[test]
 fn a_suspended_statement_ends_as_others_do() {
     let server = server();
@@ -535,16 +509,11 @@ fn a_suspended_statement_ends_as_others_do() {
             waiter.ok("RESET statement_timeout; RESET lock_timeout");
             waiter.ok(text);
         }
-        let pid = |client: &mut Raw| {
-            let rows = client.query("SELECT pg_backend_pid()");
-            String::from_utf8_lossy(&rows[1].body[6..]).into_owned()
-        };
         let waiting = |holder: &mut Raw| {
-            let rows = holder.query("SELECT count(*) FROM halcyon.locks WHERE NOT granted");
-            rows[1].body[6..] == *b"1"
+            holder.count("SELECT count(*) FROM halcyon.locks WHERE NOT granted") == 1
         };
         // Cancelled, and then asked to end.
-        let number = pid(&mut waiter);
+        let number = waiter.count("SELECT pg_backend_pid()");
         for (wish, expected) in [("pg_cancel_backend", "57014"), ("pg_terminate_backend", "57P01")]
         {
             holder.ok("BEGIN; LOCK TABLE t");

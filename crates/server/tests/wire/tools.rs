@@ -167,26 +167,21 @@ fn sessions_cancel_and_end_others() {
     }
 }
 
-/// The one value that a statement gives.
-fn answer(raw: &mut Raw, text: &str) -> Vec<u8> {
-    raw.ok(text)[1].body[6..].to_vec()
-}
-
 /// A call of `pg_sleep` or of an advisory lock waits without a thread if it is its statement's only one with effects.
 #[test]
 fn a_wait_of_a_function_ends_as_others_do() {
     let server = server();
     let mut holder = Raw::connect(server.address());
     let mut waiter = Raw::connect(server.address());
-    let state = |frames: Vec<Frame>| {
-        let error = frames.iter().find(|frame| frame.kind == b'E');
-        error.and_then(|error| error.field(b'C')).unwrap_or("00000").to_owned()
-    };
     // Time passes once for each call, however often the statement is run.
     for (text, ms) in [
         ("SELECT pg_sleep(0.1), 7", 100),
         ("SELECT pg_sleep(0.1)", 100),
         ("SELECT pg_sleep(0.1), pg_sleep(0.1)", 200),
+        ("SELECT x, x FROM (SELECT pg_sleep(0.1) AS x) q", 100),
+        ("WITH q AS (SELECT pg_sleep(0.1) AS x) SELECT x, x FROM q", 100),
+        ("SELECT pg_sleep(x) FROM (SELECT 0.1 AS x) q", 100),
+        ("SELECT (SELECT pg_sleep(0.1))", 100),
         ("BEGIN READ ONLY; SELECT pg_sleep(0.1); SELECT pg_sleep(0.1); COMMIT", 200),
         ("SET default_transaction_read_only = on; SELECT pg_sleep(0.1)", 100),
         ("RESET default_transaction_read_only; SELECT pg_sleep(-1)", 0),
@@ -198,44 +193,42 @@ fn a_wait_of_a_function_ends_as_others_do() {
         assert!(took < Duration::from_secs(10), "{text}: {took:?}");
     }
     waiter.ok("SET statement_timeout = 50");
-    assert_eq!(state(waiter.query("SELECT pg_sleep(1000)")), "57014");
-    assert_eq!(state(waiter.query("SELECT pg_sleep('Infinity')")), "57014");
+    assert_eq!(state_of(&waiter.query("SELECT pg_sleep(1000)")), Some("57014"));
+    assert_eq!(state_of(&waiter.query("SELECT pg_sleep('Infinity')")), Some("57014"));
     holder.ok("SELECT pg_advisory_lock(1)");
-    assert_eq!(state(waiter.query("SELECT pg_advisory_lock(1)")), "57014");
+    assert_eq!(state_of(&waiter.query("SELECT pg_advisory_lock(1)")), Some("57014"));
     waiter.ok("SET statement_timeout = 0; SET lock_timeout = 50");
     waiter.ok("BEGIN");
-    assert_eq!(state(waiter.query("SELECT pg_advisory_xact_lock(1)")), "55P03");
-    assert_eq!(state(waiter.query("SELECT 1")), "25P02");
+    assert_eq!(state_of(&waiter.query("SELECT pg_advisory_xact_lock(1)")), Some("55P03"));
+    assert_eq!(state_of(&waiter.query("SELECT 1")), Some("25P02"));
     waiter.ok("ROLLBACK; SET lock_timeout = 0");
     // Who has given up has no lock, and stands in nobody's way.
     holder.ok("SELECT pg_advisory_unlock(1)");
-    assert_eq!(answer(&mut holder, "SELECT pg_try_advisory_lock(1)"), b"t");
+    assert_eq!(holder.value("SELECT pg_try_advisory_lock(1)"), b"t");
     // The lock comes once.
     let waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted";
     waiter.send(&query("SELECT pg_advisory_lock(1)"));
     let mut watcher = Raw::connect(server.address());
-    eventually("a wait for what another holds", || answer(&mut watcher, waiting) == b"1");
+    eventually("a wait for what another holds", || watcher.value(waiting) == b"1");
     holder.ok("SELECT pg_advisory_unlock(1)");
-    assert_eq!(state(waiter.until(b'Z')), "00000");
-    assert_eq!(answer(&mut waiter, "SELECT pg_advisory_unlock(1)"), b"t");
-    assert_eq!(answer(&mut waiter, "SELECT pg_advisory_unlock(1)"), b"f");
+    assert_eq!(state_of(&waiter.until(b'Z')), None);
+    assert_eq!(waiter.value("SELECT pg_advisory_unlock(1)"), b"t");
+    assert_eq!(waiter.value("SELECT pg_advisory_unlock(1)"), b"f");
     // A circle, and what lies outside of it.
     holder.ok("SELECT pg_advisory_lock(1)");
     waiter.ok("SELECT pg_advisory_lock(2)");
     waiter.send(&query("SELECT pg_advisory_lock(1)"));
-    eventually("a wait in a circle", || answer(&mut watcher, waiting) == b"1");
-    assert_eq!(state(holder.query("SELECT pg_advisory_lock(2)")), "40P01");
-    let pid = answer(&mut watcher, "SELECT pid FROM pg_locks WHERE NOT granted");
+    eventually("a wait in a circle", || watcher.value(waiting) == b"1");
+    assert_eq!(state_of(&holder.query("SELECT pg_advisory_lock(2)")), Some("40P01"));
+    let pid = watcher.value("SELECT pid FROM pg_locks WHERE NOT granted");
     let pid = String::from_utf8(pid).expect("digits");
-    assert_eq!(answer(&mut watcher, &format!("SELECT pg_cancel_backend({pid})")), b"t");
-    assert_eq!(state(waiter.until(b'Z')), "57014");
+    assert_eq!(watcher.value(&format!("SELECT pg_cancel_backend({pid})")), b"t");
+    assert_eq!(state_of(&waiter.until(b'Z')), Some("57014"));
     waiter.send(&query("SELECT pg_advisory_lock(1)"));
-    eventually("a wait to be ended", || answer(&mut watcher, waiting) == b"1");
-    assert_eq!(answer(&mut watcher, &format!("SELECT pg_terminate_backend({pid})")), b"t");
-    eventually("its locks are free", || {
-        answer(&mut watcher, "SELECT pg_try_advisory_lock(2)") == b"t"
-    });
-    assert_eq!(answer(&mut watcher, waiting), b"0");
+    eventually("a wait to be ended", || watcher.value(waiting) == b"1");
+    assert_eq!(watcher.value(&format!("SELECT pg_terminate_backend({pid})")), b"t");
+    eventually("its locks are free", || watcher.value("SELECT pg_try_advisory_lock(2)") == b"t");
+    assert_eq!(watcher.value(waiting), b"0");
 }
 
 #[test]
@@ -243,18 +236,18 @@ fn advisory_locks_keep_sessions_apart() {
     let server = server();
     let (mut one, mut two) = (Raw::connect(server.address()), Raw::connect(server.address()));
     one.ok("SELECT pg_advisory_lock(7)");
-    assert_eq!(answer(&mut two, "SELECT pg_try_advisory_lock(7)"), b"f");
-    assert_eq!(answer(&mut two, "SELECT pg_try_advisory_lock(7, 7)"), b"t");
+    assert_eq!(two.value("SELECT pg_try_advisory_lock(7)"), b"f");
+    assert_eq!(two.value("SELECT pg_try_advisory_lock(7, 7)"), b"t");
     two.ok("SET lock_timeout = 50");
     let late = two.query("SELECT pg_advisory_lock(7)");
     let error = late.iter().find(|frame| frame.kind == b'E').expect("it is taken");
     assert_eq!(error.field(b'C'), Some("55P03"));
-    assert_eq!(answer(&mut one, "SELECT pg_advisory_unlock(7)"), b"t");
+    assert_eq!(one.value("SELECT pg_advisory_unlock(7)"), b"t");
     two.ok("BEGIN");
     two.ok("SELECT pg_advisory_xact_lock(7)");
-    assert_eq!(answer(&mut one, "SELECT pg_try_advisory_lock_shared(7)"), b"f");
+    assert_eq!(one.value("SELECT pg_try_advisory_lock_shared(7)"), b"f");
     two.ok("COMMIT");
-    assert_eq!(answer(&mut one, "SELECT pg_try_advisory_lock_shared(7)"), b"t");
+    assert_eq!(one.value("SELECT pg_try_advisory_lock_shared(7)"), b"t");
 }
 
 #[test]
