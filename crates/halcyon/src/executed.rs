@@ -17,6 +17,7 @@ use halcyon_sql::syntax::executed;
 use halcyon_sql::types::SqlType;
 use halcyon_store::ValueRef;
 
+use crate::digits::type_for;
 use crate::outcome::Outcome;
 use crate::session::Session;
 
@@ -61,12 +62,17 @@ impl Session {
         if arguments.is_empty() {
             return Ok(Vec::new());
         }
-        let item = |(argument, ty)| format!("CAST(CAST({argument} AS {ty}) AS TEXT)");
+        let item = |(argument, ty): (&Expr, &SqlType)| match ty {
+            // Its digits are those of the argument.
+            SqlType::Decimal { .. } => format!("CAST({argument} AS TEXT)"),
+            ty => format!("CAST(CAST({argument} AS {ty}) AS TEXT)"),
+        };
         let list: Vec<String> = arguments.iter().zip(types).map(item).collect();
         let mut rows = self.query(format!("SELECT {}", list.join(", ")).as_str(), &[])?;
         let row = rows.next()?.expect("a SELECT without FROM has one row");
-        let constant = |(at, ty)| match row.value(at) {
+        let constant = |(at, &ty): (usize, &SqlType)| match row.value(at) {
             ValueRef::Text(text) => {
+                let ty = type_for(text, ty).unwrap_or(ty);
                 let text = Value::SingleQuotedString(text.to_owned());
                 parse_own_expr(&format!("CAST({text} AS {ty})"))
             }

@@ -39,6 +39,7 @@ mod database;
 mod datafusion;
 mod deadline;
 mod deferral;
+mod digits;
 mod do_block;
 mod driver;
 mod durable;

@@ -411,7 +411,12 @@ impl Session {
                 format!("prepared statement \"{name}\" does not exist"),
             )
         })?;
-        let outcome = self.constants(arguments).and_then(|params| self.run(&statement, &params));
+        let outcome = self.constants(arguments).and_then(|params| {
+            match self.with_digits_of(&statement, &params)? {
+                Some(wider) => self.run(&wider, &params),
+                None => self.run(&statement, &params),
+            }
+        });
         self.named.insert(name.to_owned(), statement);
         outcome
     }

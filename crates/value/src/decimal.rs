@@ -378,6 +378,30 @@ pub fn parse(text: &str, precision: u8, scale: i8) -> Result<i128> {
     check(if negative { -magnitude } else { magnitude }, precision, scale)
 }
 
+/// Digits before and after the point that a decimal in a text needs, zeros at its ends not counted; `None` if the
+/// text is no number or not finite.
+pub fn digits(text: &str) -> Option<(u32, u32)> {
+    let (_, rest) = split_sign(trim(text));
+    let (mantissa, exponent) = split_exponent(rest)?;
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let point = count_digits(whole)? + exponent;
+    let mut places = 0;
+    // The first and the last digit that is not 0, by their distance from the point.
+    let (mut first, mut last) = (None, 0);
+    for byte in whole.bytes().chain(fraction.bytes()).filter(|byte| *byte != b'_') {
+        if !byte.is_ascii_digit() {
+            return None;
+        }
+        places += 1;
+        if byte != b'0' {
+            first.get_or_insert(point - places + 1);
+            last = places - point;
+        }
+    }
+    let count = |digits: i64| u32::try_from(digits.max(0)).unwrap_or(u32::MAX);
+    (places > 0).then(|| (count(first.unwrap_or(0)), count(last)))
+}
+
 /// Splits a text at `e` into the digits and the power of ten; `None` if no number follows `e`.
 fn split_exponent(text: &str) -> Option<(&str, i64)> {
     let Some(at) = text.find(['e', 'E']) else { return Some((text, 0)) };
@@ -481,6 +505,35 @@ mod tests {
         assert_eq!(parse(nines, 38, 0), Ok(LIMIT - 1));
         assert!(parse("1e38", 38, 0).is_err());
         assert_eq!(parse("1234", 3, -2), Ok(12));
+    }
+
+    #[test]
+    fn digits_are_those_that_a_number_needs() {
+        for (text, expected) in [
+            ("0", (0, 0)),
+            ("1.50001", (1, 5)),
+            (" -0012.3400 ", (2, 2)),
+            (".005", (0, 3)),
+            ("1_000.5", (4, 1)),
+            ("1200e-4", (0, 2)),
+            ("1.25e3", (4, 0)),
+            ("1e-400000000000", (0, 1_000_000)),
+            ("0.000e9", (0, 0)),
+        ] {
+            assert_eq!(digits(text), Some(expected), "{text}");
+        }
+        for text in ["", ".", "NaN", "1.2.3", "e5", "1e", "12a"] {
+            assert_eq!(digits(text), None, "{text}");
+        }
+        // A type with that many digits keeps the number, and one with fewer does not.
+        for text in ["1.50001", "99.99", "-0.00701", "123456.7e-2"] {
+            let (whole, places) = digits(text).unwrap();
+            let scale = places as i8;
+            let exact = parse(text, (whole + places) as u8, scale).unwrap();
+            let less = parse(text, 38, scale - 1).unwrap();
+            assert_ne!(rescale(less, scale - 1, scale), Some(exact), "{text}");
+            assert!(parse(text, (whole + places - 1) as u8, scale).is_err(), "{text}");
+        }
     }
 
     #[test]

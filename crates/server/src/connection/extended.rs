@@ -104,11 +104,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if bytes >= LARGE_PARAMS {
             self.session.require_memory_for(bytes)?;
         }
-        let (params, formats) = {
-            let statement = lock(&statement);
-            self.session.refuse_if_failed(&statement)?;
-            let columns = self.session.columns(&statement).len();
-            (params(&bind, &statement, self.text_format)?, formats(&bind, columns)?)
+        let (params, formats, wider) = {
+            let prepared = lock(&statement);
+            self.session.refuse_if_failed(&prepared)?;
+            let columns = self.session.columns(&prepared).len();
+            let params = params(&bind, &prepared, self.text_format)?;
+            let wider = running(|| self.session.with_digits_of(&prepared, &params))?;
+            (params, formats(&bind, columns)?, wider)
+        };
+        let statement = match wider {
+            Some(wider) => {
+                wider.fix_columns();
+                let declared = statement.declared.clone();
+                Arc::new(Parsed { statement: Mutex::new(wider), declared })
+            }
+            None => statement,
         };
         let portal = Portal { statement, params, formats, progress: Progress::Bound, idle: None };
         self.portals.insert(bind.portal, portal);
