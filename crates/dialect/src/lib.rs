@@ -17,6 +17,7 @@ mod hypothetical;
 pub mod locking;
 pub mod made;
 pub mod many_rows;
+mod quoted_arguments;
 mod records;
 mod recursive_types;
 mod row_bounds;
@@ -771,14 +772,33 @@ fn operator(expr: &mut Expr) -> Result<()> {
         Expr::UnaryOp { op, expr } => match op {
             UnaryOperator::PGSquareRoot => call("sqrt", vec![*expr]),
             UnaryOperator::PGCubeRoot => call("cbrt", vec![*expr]),
+            UnaryOperator::PGAbs if is_quoted(&expr) => {
+                call("abs", vec![cast(*expr, DataType::DoublePrecision)])
+            }
             UnaryOperator::PGAbs => call("abs", vec![*expr]),
             UnaryOperator::BitwiseNot => call("bitwise_not", vec![*expr]),
             op => sign(op, *expr)?,
         },
-        Expr::Substring { expr, substring_from: Some(pattern), substring_for: None, .. }
-            if is_quoted(&pattern) =>
-        {
-            call("substring_by_pattern", vec![*expr, *pattern])
+        Expr::Substring {
+            expr,
+            substring_from: Some(pattern),
+            substring_for: None,
+            shorthand: false,
+            ..
+        } if is_quoted(&pattern) => call("substring_by_pattern", vec![*expr, *pattern]),
+        // Of `substr` there is none by pattern.
+        Expr::Substring { expr, substring_from, substring_for, special, shorthand: true } => {
+            let whole = |arg: Box<Expr>| match is_quoted(&arg) {
+                true => Box::new(cast(*arg, DataType::Integer(None))),
+                false => arg,
+            };
+            Expr::Substring {
+                expr,
+                substring_from: substring_from.map(whole),
+                substring_for: substring_for.map(whole),
+                special,
+                shorthand: true,
+            }
         }
         // DataFusion's planner looks up columns within brackets in no outer query.
         Expr::Array(array) if array.elem.iter().any(has_column) => call("make_array", array.elem),
@@ -1047,6 +1067,7 @@ fn counts_nothing(function: &Function) -> bool {
 
 /// Functions that are an operator, or have another name, in DataFusion.
 fn renamed(mut function: Function) -> Expr {
+    quoted_arguments::typed(&mut function);
     let name = function.name.0.last().and_then(ObjectNamePart::as_ident).map(fold);
     let arguments = match &function.args {
         FunctionArguments::List(list) => list.args.len(),
@@ -1105,7 +1126,7 @@ fn renamed(mut function: Function) -> Expr {
             function.name = ObjectName::from(vec![quoted("to_timestamp_by_pattern".to_owned())]);
             Expr::Function(function)
         }
-        (Some("substring" | "substr"), 2) if has_pattern(&function) => {
+        (Some("substring"), 2) if has_pattern(&function) => {
             function.name = ObjectName::from(vec![quoted("substring_by_pattern".to_owned())]);
             Expr::Function(function)
         }

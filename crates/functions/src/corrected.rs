@@ -10,7 +10,7 @@ use std::sync::{Arc, LazyLock};
 
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int32Array, Int64Array,
-    TimestampMicrosecondArray,
+    TimestampMicrosecondArray, UInt64Array,
 };
 use arrow::compute::{cast, nullif};
 use arrow::datatypes::{
@@ -501,6 +501,33 @@ fn starts_within(args: &mut ScalarFunctionArgs) -> Result<()> {
     Ok(())
 }
 
+/// Places of rows in arrays of rows, which DataFusion's function does not compare; `None` for other arrays.
+fn position_of_nested(args: &ScalarFunctionArgs) -> Result<Option<ColumnarValue>> {
+    let [lists, values, starts @ ..] = args.args.as_slice() else { return Ok(None) };
+    let (lists, values) = (lists.to_array(args.number_rows)?, values.to_array(args.number_rows)?);
+    let starts = starts.first().map(|starts| starts.to_array(args.number_rows)).transpose()?;
+    let starts = starts.as_ref().map(|starts| starts.as_primitive::<Int64Type>());
+    let Some(lists) = lists.as_list_opt::<i32>() else { return Ok(None) };
+    if !lists.value_type().is_nested() || lists.value_type() != *values.data_type() {
+        return Ok(None);
+    }
+    let place = |row: usize| {
+        if lists.is_null(row) {
+            return Ok(None);
+        }
+        let (items, value) = (lists.value(row), ScalarValue::try_from_array(&values, row)?);
+        let begin = starts.map_or(0, |starts| starts.value(row).max(1) as usize - 1);
+        for at in begin..items.len() {
+            if ScalarValue::try_from_array(&items, at)? == value {
+                return Ok(Some(at as u64 + 1));
+            }
+        }
+        Ok(None)
+    };
+    let found = (0..args.number_rows).map(place).collect::<Result<UInt64Array>>()?;
+    Ok(Some(ColumnarValue::Array(Arc::new(found))))
+}
+
 /// Memberships, false in rows whose array is empty, whatever is looked for.
 fn false_of_empty(found: ColumnarValue, args: &[ColumnarValue]) -> Result<ColumnarValue> {
     let rows = match &found {
@@ -772,7 +799,12 @@ impl Corrected {
             | Correction::BoundedType
             | Correction::Promised
             | Correction::Written => {}
-            Correction::StartsWithin => starts_within(&mut args)?,
+            Correction::StartsWithin => {
+                starts_within(&mut args)?;
+                if let Some(found) = position_of_nested(&args)? {
+                    return Ok(found);
+                }
+            }
             Correction::RoundedSeconds => {
                 if let [seconds] = args.args.as_slice()
                     && seconds.data_type() == DataType::Float64

@@ -18,7 +18,7 @@ use halcyon_sql::error::{Result, SqlError, SqlState};
 
 /// Writes these forms of a query in others. Before items have names.
 ///
-/// Errors: 42601 for an alias in quotes, 54011 for a cube of too many parts.
+/// Errors: 42601 for an alias in quotes and for an order by a constant that is no place, 54011 for a cube of too many parts.
 pub fn settle(query: &mut Query) -> Result<()> {
     match VisitMut::visit(query, &mut Forms) {
         ControlFlow::Continue(()) => Ok(()),
@@ -37,7 +37,13 @@ impl VisitorMut for Forms {
         {
             by_places(select, order);
         }
-        ControlFlow::Continue(())
+        let Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) = &query.order_by else {
+            return ControlFlow::Continue(());
+        };
+        match keys.iter().try_for_each(|key| is_no_other_constant(&key.expr, "ORDER BY")) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        }
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
@@ -109,7 +115,7 @@ fn settle_select(select: &mut Select) -> Result<()> {
                 settled.push(by_sets(key)?);
             }
             _ => {
-                is_no_other_constant(&key)?;
+                is_no_other_constant(&key, "GROUP BY")?;
                 settled.push(key);
             }
         }
@@ -158,7 +164,7 @@ fn as_condition(condition: &mut Expr) {
 }
 
 /// Errors: 42601 for a key that is a constant and no place of an item.
-fn is_no_other_constant(key: &Expr) -> Result<()> {
+fn is_no_other_constant(key: &Expr, clause: &str) -> Result<()> {
     let is_other = match bare(key) {
         Expr::Value(value) => match &value.value {
             Value::Number(digits, _) => !digits.bytes().all(|byte| byte.is_ascii_digit()),
@@ -168,7 +174,10 @@ fn is_no_other_constant(key: &Expr) -> Result<()> {
         _ => false,
     };
     match is_other {
-        true => Err(SqlError::new(SqlState::SYNTAX_ERROR, "non-integer constant in GROUP BY")),
+        true => {
+            let message = format!("non-integer constant in {clause}");
+            Err(SqlError::new(SqlState::SYNTAX_ERROR, message))
+        }
         false => Ok(()),
     }
 }

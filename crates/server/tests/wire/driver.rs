@@ -1,11 +1,13 @@
 //! tokio-postgres: prepared statements, pipelines, portals, COPY, binary values of every type.
 
+use std::error::Error;
 use std::time::{Duration, SystemTime};
 
+use bytes::{BufMut as _, BytesMut};
 use futures::{SinkExt as _, StreamExt as _, TryStreamExt as _};
 use halcyon_server::Server;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::types::Type;
+use tokio_postgres::types::{Format, IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, NoTls};
 
 use super::common::*;
@@ -119,6 +121,77 @@ fn results_have_the_types_that_postgresql_describes() {
                 prepared.columns().iter().map(|column| column.type_().clone()).collect();
             assert_eq!(found, *types, "{text}");
         }
+    });
+}
+
+/// A NUMERIC as clients send it: its text, or groups of four digits, the first of them before the point.
+#[derive(Debug)]
+enum Number {
+    Text(&'static str),
+    Binary { groups: &'static [u16], places: u16 },
+}
+
+impl ToSql for Number {
+    fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
+        match self {
+            Number::Text(text) => out.put_slice(text.as_bytes()),
+            Number::Binary { groups, places } => {
+                for part in [groups.len() as u16, 0, 0, *places].iter().chain(*groups) {
+                    out.put_u16(*part);
+                }
+            }
+        }
+        Ok(IsNull::No)
+    }
+
+    fn accepts(ty: &Type) -> bool {
+        *ty == Type::NUMERIC
+    }
+
+    fn encode_format(&self, _: &Type) -> Format {
+        match self {
+            Number::Text(_) => Format::Text,
+            Number::Binary { .. } => Format::Binary,
+        }
+    }
+
+    to_sql_checked!();
+}
+
+#[test]
+fn numbers_keep_their_digits_beside_columns_with_fewer() {
+    with_client(|client| async move {
+        client
+            .batch_execute(
+                "CREATE TABLE price (id INTEGER PRIMARY KEY, amount NUMERIC(10, 2));
+                 CREATE INDEX ON price (amount);
+                 INSERT INTO price VALUES (1, 1.50), (2, 1.51), (3, 2.00)",
+            )
+            .await
+            .unwrap();
+        let binary = |groups, places| Number::Binary { groups, places };
+        let text = "SELECT count(*), min(amount + $1)::text FROM price WHERE amount >= $1";
+        for declared in [vec![], vec![Type::NUMERIC]] {
+            let above = client.prepare_typed(text, &declared).await.unwrap();
+            for (number, count, least) in [
+                (Number::Text("1.5"), 3, "3.00"),
+                (Number::Text("1.50001"), 2, "3.01001"),
+                (binary(&[1, 5000], 1), 3, "3.00"),
+                (binary(&[1, 5000, 1000], 5), 2, "3.01001"),
+                // The statement's own plan is as before.
+                (Number::Text("1.51"), 2, "3.02"),
+            ] {
+                let row = client.query_one(&above, &[&number]).await.unwrap();
+                let found = (row.get::<_, i64>(0), row.get::<_, String>(1));
+                assert_eq!(found, (count, least.to_owned()), "{number:?} of {declared:?}");
+            }
+        }
+        let insert = client.prepare("INSERT INTO price VALUES ($1, $2)").await.unwrap();
+        client.execute(&insert, &[&4, &binary(&[2, 4990], 4)]).await.unwrap();
+        let error = client.execute(&insert, &[&5, &Number::Text("123456789.123")]).await;
+        assert_eq!(error.unwrap_err().code(), Some(&SqlState::NUMERIC_VALUE_OUT_OF_RANGE));
+        let row = client.query_one("SELECT amount::text FROM price WHERE id = 4", &[]).await.unwrap();
+        assert_eq!(row.get::<_, String>(0), "2.50");
     });
 }
 
