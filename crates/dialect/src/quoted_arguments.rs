@@ -11,7 +11,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use halcyon_sql::identifier::fold;
 
-use crate::made::{cast, is_quoted};
+use crate::made::{cast, is_quoted, number};
 
 /// What a function takes in a place.
 #[derive(Clone, Copy)]
@@ -62,7 +62,7 @@ pub(crate) fn typed(function: &mut Function) {
                 Takes::Exact => DataType::Numeric(ExactNumberInfo::None),
                 Takes::Floating => DataType::DoublePrecision,
             };
-            *arg = cast(std::mem::replace(arg, Expr::value(false)), ty);
+            *arg = cast(std::mem::replace(arg, number("0")), ty);
         }
     }
 }
