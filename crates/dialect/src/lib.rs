@@ -851,6 +851,12 @@ fn operator(expr: &mut Expr) -> Result<()> {
             }
         }
         Expr::BinaryOp { left, op, right } => binary_operator(*left, op, *right)?,
+        Expr::Ceil { expr, field } if is_quoted(&expr) => {
+            Expr::Ceil { expr: Box::new(cast(*expr, DataType::DoublePrecision)), field }
+        }
+        Expr::Floor { expr, field } if is_quoted(&expr) => {
+            Expr::Floor { expr: Box::new(cast(*expr, DataType::DoublePrecision)), field }
+        }
         Expr::Function(function) if is_misread(&function) => {
             return Err(SqlError::new(SqlState::SYNTAX_ERROR, "syntax error at or near \")\""));
         }

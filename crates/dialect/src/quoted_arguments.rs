@@ -6,7 +6,7 @@
 
 use datafusion::sql::sqlparser::ast::{
     DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
-    ObjectNamePart,
+    ObjectNamePart, Value,
 };
 
 use halcyon_sql::identifier::fold;
@@ -25,9 +25,7 @@ enum Takes {
 /// call has. Of functions that exist for several kinds of numbers PostgreSQL prefers that of doubles.
 fn taken(name: &str, count: usize, at: usize) -> Option<Takes> {
     Some(match (name, count, at) {
-        ("abs" | "ceil" | "ceiling" | "floor" | "round" | "setseed" | "to_timestamp", 1, 0) => {
-            Takes::Floating
-        }
+        ("abs" | "ceiling" | "round" | "to_timestamp", 1, 0) => Takes::Floating,
         ("round" | "trunc", 2, 0) => Takes::Exact,
         ("round" | "trunc", 2, 1) => Takes::Whole,
         ("ntile", 1, 0) => Takes::Whole,
@@ -40,12 +38,21 @@ fn taken(name: &str, count: usize, at: usize) -> Option<Takes> {
     })
 }
 
+/// The count that a constant in quotes is.
+fn whole(constant: &Expr) -> Option<u32> {
+    match constant {
+        Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(text) => text.trim().parse().ok(),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
 /// Casts the constants in quotes among a call's arguments where the function takes numbers.
 pub(crate) fn typed(function: &mut Function) {
     let FunctionArguments::List(list) = &mut function.args else { return };
-    let is_given = |arg: &FunctionArg| {
-        matches!(arg, FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)) if is_quoted(arg))
-    };
+    let is_given = |arg: &FunctionArg| matches!(arg, FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)) if is_quoted(arg));
     if !list.args.iter().any(is_given) {
         return;
     }
@@ -58,6 +65,11 @@ pub(crate) fn typed(function: &mut Function) {
             && let FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)) = arg
         {
             let ty = match takes {
+                // As a plain number a count of digits is known when the statement is planned.
+                Takes::Whole if let Some(count) = whole(arg) => {
+                    *arg = number(&count.to_string());
+                    continue;
+                }
                 Takes::Whole => DataType::Integer(None),
                 Takes::Exact => DataType::Numeric(ExactNumberInfo::None),
                 Takes::Floating => DataType::DoublePrecision,

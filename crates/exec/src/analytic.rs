@@ -40,6 +40,7 @@ use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{Expr, LogicalPlan, WindowFunctionDefinition};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::scalar_subquery::ScalarSubqueryExec;
@@ -49,6 +50,7 @@ use datafusion::prelude::SessionConfig;
 use futures::channel::oneshot;
 use futures::future::{AbortHandle, abortable};
 use futures::{FutureExt, StreamExt};
+use halcyon_aggregates::grouping_sets::GroupingSetsForget;
 use halcyon_aggregates::{watched, with_widened_integers};
 use halcyon_base::memory::{self, Work};
 use halcyon_base::{clock, parking};
@@ -405,9 +407,14 @@ impl AnalyticalPlan {
             let checked = intervals::with_keys(like::with_searches(checked)?)?;
             let checked = with_watched_windows(with_widened_integers(checked)?)?;
             let mut state = match self.is_plain {
-                true => SessionStateBuilder::new_from_existing(self.df.bare().clone())
-                    .with_physical_optimizer_rules(PhysicalOptimizer::new().rules)
-                    .build(),
+                true => {
+                    let first: Arc<dyn PhysicalOptimizerRule + Send + Sync> =
+                        Arc::new(GroupingSetsForget);
+                    let rules = std::iter::once(first).chain(PhysicalOptimizer::new().rules);
+                    SessionStateBuilder::new_from_existing(self.df.bare().clone())
+                        .with_physical_optimizer_rules(rules.collect())
+                        .build()
+                }
                 false => self.df.bare().clone(),
             };
             *state.config_mut() = config.clone();

@@ -21,14 +21,15 @@ use crate::documents::makes_document;
 use datafusion::sql::sqlparser::ast::{
     self, AccessExpr, BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr,
     FunctionArguments, Ident, Join, JoinConstraint, JoinOperator, ObjectName, OrderByKind, Query,
-    Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableAlias, TableFactor,
-    TableWithJoins, Value, VisitMut, VisitorMut, WildcardAdditionalOptions,
+    Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableAlias, TableAliasColumnDef,
+    TableFactor, TableWithJoins, Value, VisitMut, VisitorMut, WildcardAdditionalOptions,
 };
 use halcyon_dialect::made::call;
 use halcyon_dialect::target_lists;
 use halcyon_dialect::{column_of_rows, shown_item_name};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::fold;
+use halcyon_sql::repeated::repeated_name;
 use halcyon_sql::syntax::merged_alias;
 
 /// The columns of tables.
@@ -375,6 +376,12 @@ fn flow(result: Result<()>) -> ControlFlow<SqlError> {
 impl Settle<'_> {
     fn enter(&mut self, query: &mut Query) -> Result<()> {
         self.enter_ctes(query)?;
+        let own = self.ctes.last_mut().expect("entered above");
+        for cte in query.with.iter_mut().flat_map(|with| &mut with.cte_tables) {
+            if let Some(Some(names)) = own.get_mut(&fold(&cte.alias.name)) {
+                tell_apart(names, &mut cte.alias);
+            }
+        }
         let mut frame = Frame { scope: Scope::default(), of_select: false };
         if let SetExpr::Select(select) = query.body.as_mut() {
             frame = Frame { scope: self.select(select)?, of_select: true };
@@ -542,7 +549,11 @@ impl Settle<'_> {
                 Ok(Scope::of_table(qualifier, names))
             }
             TableFactor::Derived { subquery, alias, .. } => {
-                let names = renamed(self.outputs(subquery)?, alias.as_ref());
+                let mut names = self.outputs(subquery)?;
+                if let (Some(names), Some(alias)) = (&mut names, &mut *alias) {
+                    tell_apart(names, alias);
+                }
+                let names = renamed(names, alias.as_ref());
                 let qualifier = alias.iter().map(|alias| alias.name.clone()).collect();
                 Ok(Scope::of_table(qualifier, names))
             }
@@ -870,6 +881,27 @@ impl Settle<'_> {
             }
         }
         None
+    }
+}
+
+/// Gives a subquery whose columns share names aliases that tell them apart, so that its row has each of them.
+fn tell_apart(names: &mut [String], alias: &mut TableAlias) {
+    if !alias.columns.is_empty() {
+        return;
+    }
+    let (mut taken, mut repeats) = (HashSet::new(), 0);
+    for name in names.iter_mut() {
+        if !taken.insert(name.clone()) {
+            repeats += 1;
+            *name = repeated_name(name, repeats);
+        }
+    }
+    if repeats > 0 {
+        let column = |name: &String| TableAliasColumnDef {
+            name: Ident::with_quote('"', name),
+            data_type: None,
+        };
+        alias.columns = names.iter().map(column).collect();
     }
 }
 

@@ -6,19 +6,24 @@
 //! | `GROUP BY ROLLUP (1)`, `GROUP BY (a, b)`, `ROLLUP ((a, b), c)` | `ROLLUP` of the first item; `a, b`; the sets themselves |
 //! | `EXISTS (SELECT FROM t)` | `EXISTS (SELECT 1 FROM t)` |
 //! | `WHERE 'true'`, `ON 'true'`, `HAVING 'true'` | the constant as a condition |
+//! | `HAVING 1 < 2` without GROUP BY and calls | `HAVING count(*) >= 0 AND (1 < 2)`: one group or none |
+//! | `LATERAL (SELECT a.x)` | `LATERAL (SELECT a.x AS x)` |
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    DataType, Distinct, Expr, GroupByExpr, JoinConstraint, JoinOperator, OrderBy, OrderByKind,
-    Query, Select, SelectItem, SetExpr, UnaryOperator, Value, VisitMut, VisitorMut,
+    BinaryOperator, Cte, DataType, Distinct, Expr, GroupByExpr, JoinConstraint, JoinOperator,
+    LimitClause, ObjectNamePart, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr,
+    TableFactor, UnaryOperator, Value, Visit, VisitMut, Visitor, VisitorMut, visit_relations,
 };
 use halcyon_dialect::made::{cast, is_quoted, number};
 use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::identifier::fold;
+use halcyon_sql::parse::parse_own_expr;
 
 /// Writes these forms of a query in others. Before items have names.
 ///
-/// Errors: 42601 for an alias in quotes and for an order by a constant that is no place, 54011 for a cube of too many parts.
+/// Errors: 0A000 for a recursive query with an order or bounds, 42601 for an alias in quotes and for an order by a constant that is no place, 54011 for a cube of too many parts.
 pub fn settle(query: &mut Query) -> Result<()> {
     match VisitMut::visit(query, &mut Forms) {
         ControlFlow::Continue(()) => Ok(()),
@@ -37,6 +42,12 @@ impl VisitorMut for Forms {
         {
             by_places(select, order);
         }
+        for cte in query.with.iter().filter(|with| with.recursive).flat_map(|with| &with.cte_tables)
+        {
+            if let Err(error) = is_bare_recursion(cte) {
+                return ControlFlow::Break(error);
+            }
+        }
         let Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) = &query.order_by else {
             return ControlFlow::Continue(());
         };
@@ -44,6 +55,13 @@ impl VisitorMut for Forms {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(error),
         }
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<SqlError> {
+        if let TableFactor::Derived { lateral: true, subquery, .. } = factor {
+            name_columns(&mut subquery.body);
+        }
+        ControlFlow::Continue(())
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
@@ -61,6 +79,31 @@ impl VisitorMut for Forms {
     }
 }
 
+/// Errors: 0A000 for a recursive query with an order, bounds or locks of its own.
+fn is_bare_recursion(cte: &Cte) -> Result<()> {
+    let query = &cte.query;
+    let SetExpr::SetOperation { right, .. } = query.body.as_ref() else { return Ok(()) };
+    let clause = match query.as_ref() {
+        Query { order_by: Some(_), .. } => "ORDER BY",
+        Query { limit_clause: Some(LimitClause::LimitOffset { limit: None, .. }), .. } => "OFFSET",
+        Query { limit_clause: Some(_), .. } | Query { fetch: Some(_), .. } => "LIMIT",
+        query if !query.locks.is_empty() => "FOR UPDATE/SHARE",
+        _ => return Ok(()),
+    };
+    let name = fold(&cte.alias.name);
+    let own = visit_relations(right.as_ref(), |relation| match relation.0.as_slice() {
+        [ObjectNamePart::Identifier(part)] if fold(part) == name => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    match own {
+        ControlFlow::Break(()) => {
+            let message = format!("{clause} in a recursive query is not implemented");
+            Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message))
+        }
+        ControlFlow::Continue(()) => Ok(()),
+    }
+}
+
 /// Gives a SELECT without a list one that says nothing of its rows.
 fn give_list(body: &mut SetExpr) {
     match body {
@@ -71,6 +114,47 @@ fn give_list(body: &mut SetExpr) {
         SetExpr::SetOperation { left, right, .. } => {
             give_list(left);
             give_list(right);
+        }
+        _ => {}
+    }
+}
+
+/// Whether a condition calls any function.
+fn calls(condition: &Expr) -> bool {
+    struct Search;
+    impl Visitor for Search {
+        type Break = ();
+        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+            match expr {
+                Expr::Function(_) => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            }
+        }
+    }
+    condition.visit(&mut Search).is_break()
+}
+
+/// Gives columns of a list their own names: those of an outer query would have others.
+fn name_columns(body: &mut SetExpr) {
+    match body {
+        SetExpr::Select(select) => {
+            for item in &mut select.projection {
+                if let SelectItem::UnnamedExpr(expr) = item
+                    && let Some(alias) = match &*expr {
+                        Expr::Identifier(name) => Some(name.clone()),
+                        Expr::CompoundIdentifier(path) => path.last().cloned(),
+                        _ => None,
+                    }
+                {
+                    let expr = std::mem::replace(expr, number("0"));
+                    *item = SelectItem::ExprWithAlias { expr, alias };
+                }
+            }
+        }
+        SetExpr::Query(query) => name_columns(&mut query.body),
+        SetExpr::SetOperation { left, right, .. } => {
+            name_columns(left);
+            name_columns(right);
         }
         _ => {}
     }
@@ -103,6 +187,15 @@ fn settle_select(select: &mut Select) -> Result<()> {
         }
     }
     let GroupByExpr::Expressions(keys, _) = &mut select.group_by else { return Ok(()) };
+    if let Some(condition) = &mut select.having
+        && keys.is_empty()
+        && !calls(condition)
+    {
+        let is_group = parse_own_expr("count(*) >= 0");
+        let own = Expr::Nested(Box::new(std::mem::replace(condition, number("0"))));
+        let (left, right) = (Box::new(is_group), Box::new(own));
+        *condition = Expr::BinaryOp { left, op: BinaryOperator::And, right };
+    }
     let items: Vec<Option<Expr>> = select.projection.iter().map(expression).collect();
     let mut settled = Vec::with_capacity(keys.len());
     for mut key in std::mem::take(keys) {
@@ -194,10 +287,10 @@ fn placed(part: Expr, items: &[Option<Expr>]) -> Result<Expr> {
         && let Expr::Value(value) = bare(expr)
         && let Value::Number(digits, _) = &value.value
     {
-        is_no_other_constant(expr)?;
+        is_no_other_constant(expr, "GROUP BY")?;
         return Err(no_item(&format!("-{digits}")));
     }
-    is_no_other_constant(&part)?;
+    is_no_other_constant(&part, "GROUP BY")?;
     let Expr::Value(value) = bare(&part) else { return Ok(part) };
     let Value::Number(digits, _) = &value.value else { return Ok(part) };
     let item = digits.parse::<usize>().ok().and_then(|place| items.get(place.checked_sub(1)?));
@@ -210,28 +303,66 @@ fn placed(part: Expr, items: &[Option<Expr>]) -> Result<Expr> {
 /// The most parts of a cube (PostgreSQL's limit).
 const CUBE_MAX: usize = 12;
 
-/// ROLLUP and CUBE with parts of several expressions as the sets that they stand for.
+/// The most sets of a GROUPING SETS with others within (PostgreSQL's limit).
+const SETS_MAX: usize = 4_096;
+
+/// ROLLUP and CUBE with parts of several expressions as the sets that they stand for, and GROUPING SETS with
+/// others within as one.
 fn by_sets(key: Expr) -> Result<Expr> {
+    Ok(match key {
+        Expr::Rollup(ref parts) | Expr::Cube(ref parts)
+            if parts.iter().any(|part| part.len() > 1) =>
+        {
+            Expr::GroupingSets(sets_of(key)?)
+        }
+        Expr::GroupingSets(ref sets) if sets.iter().any(|set| nested_sets(set).is_some()) => {
+            Expr::GroupingSets(sets_of(key)?)
+        }
+        other => other,
+    })
+}
+
+/// What stands for several sets within GROUPING SETS.
+fn nested_sets(set: &[Expr]) -> Option<&Expr> {
+    match set {
+        [key @ (Expr::Rollup(_) | Expr::Cube(_) | Expr::GroupingSets(_))] => Some(key),
+        _ => None,
+    }
+}
+
+/// The sets for which a key stands. Errors: 54011, 54001 for too many of them.
+fn sets_of(key: Expr) -> Result<Vec<Vec<Expr>>> {
     let united = |parts: &[Vec<Expr>], has: &dyn Fn(usize) -> bool| -> Vec<Expr> {
         let within = parts.iter().enumerate().filter(|(at, _)| has(*at));
         within.flat_map(|(_, part)| part.iter().cloned()).collect()
     };
     Ok(match key {
-        Expr::Rollup(parts) if parts.iter().any(|part| part.len() > 1) => {
-            let sets = (0..=parts.len()).rev().map(|length| united(&parts, &|at| at < length));
-            Expr::GroupingSets(sets.collect())
+        Expr::Rollup(parts) => {
+            (0..=parts.len()).rev().map(|length| united(&parts, &|at| at < length)).collect()
         }
-        Expr::Cube(parts) if parts.iter().any(|part| part.len() > 1) => {
+        Expr::Cube(parts) => {
             if parts.len() > CUBE_MAX {
                 let message = format!("CUBE is limited to {CUBE_MAX} elements");
                 return Err(SqlError::new(SqlState::TOO_MANY_COLUMNS, message));
             }
             let sets = (0..1_usize << parts.len()).rev();
-            let sets =
-                sets.map(|mask| united(&parts, &|at| mask >> (parts.len() - 1 - at) & 1 == 1));
-            Expr::GroupingSets(sets.collect())
+            sets.map(|mask| united(&parts, &|at| mask >> (parts.len() - 1 - at) & 1 == 1)).collect()
         }
-        other => other,
+        Expr::GroupingSets(sets) => {
+            let mut all = Vec::new();
+            for mut set in sets {
+                match nested_sets(&set) {
+                    Some(_) => all.extend(sets_of(set.remove(0))?),
+                    None => all.push(set),
+                }
+                if all.len() > SETS_MAX {
+                    let message = format!("too many grouping sets present (maximum {SETS_MAX})");
+                    return Err(SqlError::new(SqlState::STATEMENT_TOO_COMPLEX, message));
+                }
+            }
+            all
+        }
+        other => vec![vec![other]],
     })
 }
 
@@ -276,6 +407,18 @@ mod tests {
                 "SELECT a FROM t GROUP BY CUBE ((a, b), c)",
                 "SELECT a FROM t GROUP BY GROUPING SETS ((a, b, c), (a, b), (c), ())",
             ),
+            (
+                "SELECT a FROM t GROUP BY GROUPING SETS (a, GROUPING SETS ((), ROLLUP (a, b)))",
+                "SELECT a FROM t GROUP BY GROUPING SETS ((a), (), (a, b), (a), ())",
+            ),
+            ("SELECT 1 FROM t HAVING 1 < 2", "SELECT 1 FROM t HAVING count(*) >= 0 AND (1 < 2)"),
+            ("SELECT 1 FROM t HAVING min(a) < 2", "SELECT 1 FROM t HAVING min(a) < 2"),
+            ("SELECT 1 FROM t GROUP BY a HAVING a < 2", "SELECT 1 FROM t GROUP BY a HAVING a < 2"),
+            (
+                "SELECT 1 FROM t, LATERAL (SELECT t.a, 1 UNION SELECT b, 2) q",
+                "SELECT 1 FROM t, LATERAL (SELECT t.a AS a, 1 UNION SELECT b AS b, 2) q",
+            ),
+            ("SELECT a FROM t ORDER BY 'a'", "42601"),
             ("SELECT a FROM t WHERE ('true')", "SELECT a FROM t WHERE ('true')::BOOLEAN"),
             ("SELECT a + 1 'b' FROM t", "42601"),
         ] {

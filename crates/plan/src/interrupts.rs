@@ -15,6 +15,7 @@ use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::{PhysicalOptimizer, PhysicalOptimizerContext};
 use datafusion::physical_plan::ExecutionPlan;
+use halcyon_aggregates::grouping_sets::GroupingSetsForget;
 use halcyon_base::interrupt;
 use halcyon_joins::JoinOrder;
 use halcyon_scan::reach::FiltersReachScans;
@@ -43,7 +44,8 @@ pub(crate) fn watched(rule: Rule) -> Rule {
 }
 
 /// DataFusion's rules for physical plans, each of which looks before it begins. Conditions with effects are set apart,
-/// filters reach scans and joins are put in order where DataFusion chooses the sides of joins.
+/// filters reach scans and joins are put in order where DataFusion chooses the sides of joins. Aggregates by several sets
+/// forget orders before any rule uses them.
 pub(crate) fn watched_physical_rules() -> Vec<PhysicalRule> {
     let in_place_of = |rule: PhysicalRule| match rule.name() {
         "join_selection" => {
@@ -55,7 +57,9 @@ pub(crate) fn watched_physical_rules() -> Vec<PhysicalRule> {
         }
         _ => vec![rule],
     };
+    let first: PhysicalRule = Arc::new(GroupingSetsForget);
     let rules = PhysicalOptimizer::new().rules.into_iter().flat_map(in_place_of);
+    let rules = std::iter::once(first).chain(rules);
     rules.map(|rule| Arc::new(WatchedPhysical(rule)) as PhysicalRule).collect()
 }
 

@@ -81,6 +81,8 @@ use halcyon_sql::misfits;
 use halcyon_sql::type_names::{UNCONSTRAINED, cast_type};
 use halcyon_sql::types::{Element, OID_ALIAS_KEY, SqlType, TYPE_KEY};
 use halcyon_sql::values::{shown_type, sql_type_of, sql_type_of_arrow, to_scalar};
+use halcyon_unnest::late_effects::with_volatile_columns_late;
+use halcyon_unnest::row_values::with_rows_selected;
 use halcyon_unnest::set_operations::{with_copies_counted, with_flat_unions};
 use halcyon_unnest::sorts::with_subqueries_below_sorts;
 use halcyon_unnest::{has_subquery, unnest};
@@ -114,7 +116,8 @@ pub fn meaning(
     aggregates_are_own(&plan)?;
     recursion_is_well_formed(&plan)?;
     let plan = with_copies_counted(with_fields_compared(plan)?)?;
-    let plan = with_subqueries_below_sorts(plan)?;
+    let plan = with_subqueries_below_sorts(with_rows_selected(plan)?)?;
+    let plan = with_volatile_columns_late(plan)?;
     let plan = literals(plan)?;
     let plan = outer_references(plan)?;
     let mut types = Parameters::new(given);
@@ -448,8 +451,15 @@ fn narrow_parameter(expr: &mut Expr) {
 fn outer_references(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|node| {
         go_on()?;
+        let node = match node {
+            LogicalPlan::Join(join) if is_lateral(&join.right)? => {
+                let right = with_outer_types(Arc::unwrap_or_clone(join.right), join.left.schema())?;
+                renew(LogicalPlan::Join(Join { right: Arc::new(right), ..join }))?
+            }
+            node => node,
+        };
         if !has_subquery(&node) {
-            return Ok(Transformed::no(node));
+            return Ok(Transformed::yes(node));
         }
         let schema = input_schema(&node)?;
         let names = NamePreserver::new(&node);
@@ -463,19 +473,30 @@ fn outer_references(plan: LogicalPlan) -> Result<LogicalPlan> {
     .data()
 }
 
+/// Whether a side of a join has a subquery that may name the columns of the other side.
+fn is_lateral(side: &LogicalPlan) -> Result<bool> {
+    side.exists(|node| {
+        Ok(matches!(node, LogicalPlan::Subquery(query) if !query.outer_ref_columns.is_empty()))
+    })
+}
+
+/// A plan whose outer columns have the types that they have now.
+fn with_outer_types(plan: LogicalPlan, outer: &DFSchema) -> Result<LogicalPlan> {
+    rewrite_all(plan, &|expr| match expr {
+        Expr::OuterReferenceColumn(field, column) => {
+            let field = match outer.qualified_field_from_column(&column) {
+                Ok((_, now)) => Arc::clone(now),
+                Err(_) => field,
+            };
+            Transformed::yes(Expr::OuterReferenceColumn(field, column))
+        }
+        other => Transformed::no(other),
+    })
+}
+
 fn renew_subquery(expr: Expr, outer: &DFSchema) -> Result<Transformed<Expr>> {
     let renewed = |subquery: Subquery| -> Result<Subquery> {
-        let plan = Arc::unwrap_or_clone(subquery.subquery);
-        let plan = rewrite_all(plan, &|expr| match expr {
-            Expr::OuterReferenceColumn(field, column) => {
-                let field = match outer.qualified_field_from_column(&column) {
-                    Ok((_, now)) => Arc::clone(now),
-                    Err(_) => field,
-                };
-                Transformed::yes(Expr::OuterReferenceColumn(field, column))
-            }
-            other => Transformed::no(other),
-        })?;
+        let plan = with_outer_types(Arc::unwrap_or_clone(subquery.subquery), outer)?;
         Ok(Subquery { subquery: Arc::new(plan), ..subquery })
     };
     Ok(match expr {

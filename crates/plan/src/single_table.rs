@@ -34,6 +34,7 @@ use crate::documents;
 use crate::semantics::{self, Parameters};
 use crate::sizes;
 use halcyon_unnest::conjunctions::conjunction;
+use halcyon_unnest::late_effects::is_volatile_above;
 
 /// The plan with PostgreSQL's meaning, and the types of the parameters; `None` if the plan is not of one
 /// table, or has an error: then the long way is to say which.
@@ -95,6 +96,12 @@ impl Passes<'_> {
                 let exprs = exprs.collect::<Option<Vec<Expr>>>()?;
                 let made = Projection::try_new(exprs, Arc::new(input)).ok()?;
                 Some(LogicalPlan::Projection(made))
+            }
+            // The long way computes volatile columns above sorts and limits.
+            LogicalPlan::Sort(Sort { input, .. }) | LogicalPlan::Limit(Limit { input, .. })
+                if is_volatile_above(input) =>
+            {
+                None
             }
             LogicalPlan::Sort(sort) if sort.expr.iter().all(|key| is_column(&key.expr)) => {
                 let input = Arc::new(self.node(&sort.input, is_seen)?);

@@ -190,7 +190,8 @@ fn numbers_keep_their_digits_beside_columns_with_fewer() {
         client.execute(&insert, &[&4, &binary(&[2, 4990], 4)]).await.unwrap();
         let error = client.execute(&insert, &[&5, &Number::Text("123456789.123")]).await;
         assert_eq!(error.unwrap_err().code(), Some(&SqlState::NUMERIC_VALUE_OUT_OF_RANGE));
-        let row = client.query_one("SELECT amount::text FROM price WHERE id = 4", &[]).await.unwrap();
+        let row =
+            client.query_one("SELECT amount::text FROM price WHERE id = 4", &[]).await.unwrap();
         assert_eq!(row.get::<_, String>(0), "2.50");
     });
 }

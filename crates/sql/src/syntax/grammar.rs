@@ -54,6 +54,10 @@ pub(crate) const PRODUCTIONS: &[Production] = &[
         read: |r| workload::set_variable(r).map(of_sql),
     },
     Production { begins: "UNSET", read: |r| workload::unset_variable(r).map(of_sql) },
+    Production {
+        begins: "RESET SESSION AUTHORIZATION",
+        read: |_| Ok(of_sql(session::reset_authorization())),
+    },
     Production { begins: "CREATE WORKLOAD", read: |r| workload::create(r).map(of_workload) },
     Production { begins: "ALTER WORKLOAD", read: |r| workload::alter(r).map(of_workload) },
     Production { begins: "DROP WORKLOAD", read: |r| workload::drop(r).map(of_workload) },

@@ -2,7 +2,7 @@
 //! parser knows.
 //!
 //! - `FETCH FIRST (n) ROWS ONLY` is `LIMIT (n)`, and with ties `LIMIT "…" (n)`: see [`TIES`]. A plain number that has
-//!   WITH TIES behind it keeps its words.
+//!   WITH TIES behind it keeps its words, unless OFFSET follows.
 //! - `FOR UPDATE OF a, b` is `FOR UPDATE OF a FOR UPDATE OF b`.
 //! - `FOR UPDATE LIMIT 1` is `LIMIT 1 FOR UPDATE`.
 
@@ -87,12 +87,21 @@ fn fetches_as_limits(tokens: &mut [TokenWithSpan]) {
             tokens[only].token = blank();
         } else if let Some(with) = follows(tokens, rows, &[WITH])
             && let Some(ties) = next(tokens, with)
-            && next(tokens, first).is_some_and(|open| tokens[open].token == Token::LParen)
+            && let Some(count) = next(tokens, first)
         {
+            let has_brackets = tokens[count].token == Token::LParen;
+            if !has_brackets && follows(tokens, ties, &[Keyword::OFFSET]).is_none() {
+                continue;
+            }
             tokens[at].token = Token::make_keyword("LIMIT");
             tokens[first].token = Token::make_word(TIES, Some('"'));
             for at in [rows, with, ties] {
                 tokens[at].token = blank();
+            }
+            // The blank before a number has room for a bracket.
+            if !has_brackets && count != rows {
+                tokens[count - 1].token = Token::LParen;
+                tokens[rows].token = Token::RParen;
             }
         }
     }

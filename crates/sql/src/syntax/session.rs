@@ -181,6 +181,14 @@ pub(super) fn import(reader: &mut Reader<'_>) -> Result<SessionStatement> {
     reader.string().map(SessionStatement::Import)
 }
 
+/// RESET SESSION AUTHORIZATION, as SET SESSION AUTHORIZATION DEFAULT.
+pub(super) fn reset_authorization() -> ast::Statement {
+    let scope = ast::ContextModifier::Session;
+    let kind = ast::SetSessionAuthorizationParamKind::Default;
+    let to = ast::SetSessionAuthorizationParam { scope, kind };
+    ast::Statement::Set(ast::Set::SetSessionAuthorization(to))
+}
+
 /// Behind ALTER SYSTEM: what the SQL parser takes for a SET or RESET of the session.
 pub(super) fn alter_system(reader: &mut Reader<'_>) -> Result<SessionStatement> {
     let refused = reader.unexpected("SET name = value, RESET name or RESET ALL");

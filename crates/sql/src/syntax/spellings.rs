@@ -5,6 +5,8 @@
 //! in errors stay right. A word that becomes several shifts the numbers of the tokens behind it, which
 //! nobody counts once the SQL parser has got that far.
 
+use std::collections::HashMap;
+
 use datafusion::sql::sqlparser::ast::{ColumnDef, ColumnOption, Insert};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
@@ -45,6 +47,9 @@ use crate::identifier::last;
 /// - The options of CREATE EXTENSION have WITH before them.
 /// - `BETWEEN SYMMETRIC a AND b` is `BETWEEN "…" + a AND b`: see [`SYMMETRIC`].
 /// - `inet '10.0.0.1'` is `'10.0.0.1'::inet`, and so for every type that the SQL parser has no word for.
+/// - `x = ANY (VALUES (1))` is `x = ANY (SELECT * FROM (VALUES (1)) AS "values")`.
+/// - `ORDER BY a USING >` is `ORDER BY a DESC`.
+/// - `'1 day'::interval PRECEDING` is `INTERVAL '1 day' PRECEDING`.
 /// - `JOIN … USING (a) AS j` has the alias among the columns: see [`mod@merged_alias`].
 /// - `ROWS FROM (f(), g())` is a call in FROM whose arguments are the calls: see [`mod@rows_from`].
 /// - `e.* = f.*` and its like are `(e.*) = f.*`: a list would end before the operator.
@@ -96,6 +101,7 @@ pub(super) fn known_to_the_parser(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSp
     let has_with = (0..words.len()).any(|at| is(&tokens, at, "WITH"));
     let mut queries = Vec::new();
     let mut overriding = None;
+    let mut closed = None;
     for at in 0..words.len() {
         let Token::Word(word) = &tokens[words[at]].token else { continue };
         match word.keyword {
@@ -151,6 +157,35 @@ pub(super) fn known_to_the_parser(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSp
                 if let Some(Edits { made, gone }) = elements::known(&tokens, &words, at) {
                     edits.extend(made.into_iter().map(|(at, text)| (words[at], words[at], text)));
                     silent.extend(gone);
+                }
+            }
+            // `x = ANY (VALUES (1), (2))`
+            Keyword::VALUES
+                if at > 1
+                    && token_is(&tokens, &words, at - 1, &Token::LParen)
+                    && ["ANY", "SOME", "ALL"].iter().any(|word| is(&tokens, at - 2, word)) =>
+            {
+                let closed = closed.get_or_insert_with(|| brackets(&tokens, &words));
+                if let Some(&end) = closed.get(&(at - 1)) {
+                    edits.push((words[at], words[at], "SELECT * FROM (VALUES".to_owned()));
+                    edits.push((words[end], words[end], ") AS \"values\")".to_owned()));
+                }
+            }
+            Keyword::USING if token_is(&tokens, &words, at + 1, &Token::Lt) => {
+                edits.push((words[at], words[at + 1], "ASC".to_owned()));
+            }
+            Keyword::USING if token_is(&tokens, &words, at + 1, &Token::Gt) => {
+                edits.push((words[at], words[at + 1], "DESC".to_owned()));
+            }
+            Keyword::PRECEDING | Keyword::FOLLOWING
+                if at > 2
+                    && is(&tokens, at - 1, "INTERVAL")
+                    && token_is(&tokens, &words, at - 2, &Token::DoubleColon) =>
+            {
+                let quoted = &tokens[words[at - 3]].token;
+                if matches!(quoted, Token::SingleQuotedString(_)) {
+                    let text = format!("INTERVAL {quoted}");
+                    edits.push((words[at - 3], words[at - 1], text));
                 }
             }
             Keyword::USING => {
@@ -367,6 +402,19 @@ fn is_option(tokens: &[TokenWithSpan], words: &[usize], at: usize) -> bool {
         }
     }
     false
+}
+
+/// For the place of each opening bracket that of the one which closes it.
+fn brackets(tokens: &[TokenWithSpan], words: &[usize]) -> HashMap<usize, usize> {
+    let (mut open, mut closed) = (Vec::new(), HashMap::new());
+    for (at, word) in words.iter().enumerate() {
+        match tokens[*word].token {
+            Token::LParen => open.push(at),
+            Token::RParen => closed.extend(open.pop().map(|begin| (begin, at))),
+            _ => {}
+        }
+    }
+    closed
 }
 
 /// Whether the token at `words[at]` is this one.

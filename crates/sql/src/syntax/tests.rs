@@ -313,6 +313,7 @@ const READ: &[(&str, &str)] = &[
     ("SET 'APPLICATION' = 'it''s'", "SET session_context.application = 'it''s'"),
     ("set session 'XS_APPLICATIONUSER' = 5", "SET session_context.xs_applicationuser = '5'"),
     ("SET LOCAL 'Client' = 'a'", "SET LOCAL session_context.client = 'a'"),
+    ("RESET SESSION AUTHORIZATION", "SET SESSION AUTHORIZATION DEFAULT"),
     ("UNSET 'APPLICATION'", "RESET session_context.application"),
     ("unset session 'A'", "RESET session_context.a"),
     (
