@@ -120,12 +120,14 @@ fn settle_bounds(frame: &mut WindowFrame) {
         // `CAST('1 day' AS interval)`, `1.5::real`
         if let Expr::Cast { expr, data_type, .. } = offset.as_ref()
             && let Expr::Value(value) = expr.as_ref()
-            && match (&value.value, cast_type(data_type)) {
-                (Value::SingleQuotedString(_), Ok(SqlType::Interval)) => true,
-                (Value::Number(..), Ok(SqlType::Real | SqlType::Double)) => true,
-                (Value::Number(..), Ok(SqlType::Decimal { .. })) => true,
-                _ => false,
-            }
+            && matches!(
+                (&value.value, cast_type(data_type)),
+                (Value::SingleQuotedString(_), Ok(SqlType::Interval))
+                    | (
+                        Value::Number(..),
+                        Ok(SqlType::Real | SqlType::Double | SqlType::Decimal { .. })
+                    )
+            )
         {
             **offset = Expr::Value(value.clone());
         } else if !matches!(offset.as_ref(), Expr::Value(_))
