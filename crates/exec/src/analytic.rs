@@ -15,9 +15,9 @@
 //! Threads: operators run as tasks on the database's workers, in a group for each execution, on at most
 //! `threads` of them at a time ([`halcyon_operators`]). The caller reads a [`BatchStream`]. The channel
 //! between them is bounded, so a reader who is slow holds the operators back, and they hold no worker
-//! meanwhile. A task must not wait for anything but its inputs, so a statement that calls functions which wait
-//! (`pg_sleep`, advisory locks) or reads system tables runs on a thread of its own, with DataFusion's
-//! exchanges.
+//! meanwhile. A task must not wait for anything but its inputs, so the rows of system tables are written, and tables
+//! that functions measure are taken, where an execution begins; and a statement that calls functions which wait
+//! (`pg_sleep`, advisory locks) runs on a thread of its own, with DataFusion's exchanges.
 //!
 //! Invariants, checked by `both_ways_of_running_give_the_same_rows` and `a_dropped_stream_frees_its_workers`:
 //! 1. A stream that ends without an error has given all rows.
@@ -70,7 +70,7 @@ use halcyon_plan::interrupts::under;
 use halcyon_plan::intervals;
 use halcyon_plan::semantics;
 use halcyon_plan::setup::config;
-use halcyon_scan::provider::{is_system_table, table_of, tables_of};
+use halcyon_scan::provider::{table_of, tables_of};
 use halcyon_scan::snapshot::Snapshot;
 use halcyon_scan::wide;
 use halcyon_spill::Spill;
@@ -144,7 +144,7 @@ enum Late {
     Nothing,
     /// Values of parameters alone.
     Parameters,
-    /// Results of functions of the execution, or the rows of system views.
+    /// Results of functions of the execution, the rows of system tables, or the tables that functions measure.
     Execution,
 }
 
@@ -328,7 +328,11 @@ impl AnalyticalPlan {
         let has_lookups = looked_up.is_some();
         let bound = |logical: LogicalPlan| match self.late {
             Late::Nothing => Ok(logical),
-            Late::Parameters | Late::Execution => semantics::bind_late(logical, env),
+            Late::Parameters => semantics::bind_late(logical, env),
+            Late::Execution => {
+                let bound = semantics::bind_late(logical, env)?;
+                self.df.system().measuring_now(bound).map_err(|error| sql_error(error, ""))
+            }
         };
         let is_kept = !has_lookups && self.late != Late::Execution && are_few(env.params);
         if !is_kept {
@@ -749,14 +753,10 @@ fn with_watched_windows(plan: LogicalPlan) -> DfResult<LogicalPlan> {
     watched.data()
 }
 
-/// Whether a plan waits: it calls functions that do, or reads system tables, some of which look at tables
-/// whose writers they wait for.
+/// Whether a plan waits: it calls functions that do.
 fn has_waits(plan: &LogicalPlan) -> bool {
     let mut found = false;
     let _ = plan.apply_with_subqueries(|node| {
-        if let LogicalPlan::TableScan(scan) = node {
-            found |= is_system_table(&scan.source);
-        }
         node.apply_expressions(|expr| {
             expr.apply(|expr| {
                 found |=
@@ -783,7 +783,8 @@ impl Late {
                     late = late.max(match expr {
                         Expr::Placeholder(_) => Late::Parameters,
                         Expr::ScalarFunction(call)
-                            if execution::belongs_to_execution(call.name()) =>
+                            if execution::belongs_to_execution(call.name())
+                                || execution::measures(call.name()) =>
                         {
                             Late::Execution
                         }

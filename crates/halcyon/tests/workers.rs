@@ -63,6 +63,10 @@ const QUERIES: &[&str] = &[
     "SELECT customer, line, grouping(customer, line), sum(amount) FROM orders o JOIN lines l ON o.id = l.id WHERE o.customer < 20 GROUP BY CUBE (customer, line)",
     "SELECT string_agg(note, ',' ORDER BY id) FROM orders WHERE id < 2000",
     "SELECT * FROM (SELECT id, total FROM orders LIMIT 10) q WHERE false",
+    "SELECT relname, reltuples, pg_table_size(oid), pg_total_relation_size(relname::regclass) FROM pg_class WHERE relnamespace = 2200",
+    "SELECT a.attname, t.typname FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid JOIN pg_class c ON c.oid = a.attrelid LEFT JOIN pg_index i ON i.indrelid = c.oid WHERE c.relname = 'orders'",
+    "SELECT o.id, c.relname FROM orders o JOIN pg_class c ON c.reltuples = o.id",
+    "SELECT s.name, pg_indexes_size('orders') > 0, (SELECT count(*) FROM information_schema.columns WHERE ordinal_position = s.customer) FROM small s",
     "SELECT s.name, q.id FROM small s, LATERAL (SELECT id FROM orders o WHERE o.customer = s.customer ORDER BY total DESC, id LIMIT 2) q",
 ];
 

@@ -97,7 +97,7 @@ system_views! {
     }
 
     /// One row per worker of the task runtime; none before a statement has needed them. Statements that reach
-    /// few rows, those that wait (`pg_sleep`, advisory locks) and those over system tables need none.
+    /// few rows and those that wait (`pg_sleep`, advisory locks) need none.
     workers: Worker from workers {
         /// Number of the worker, from 0.
         worker: u32,

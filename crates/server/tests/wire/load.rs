@@ -236,6 +236,17 @@ fn thread_count() -> usize {
     std::fs::read_dir("/proc/self/task").expect("Linux tells").count()
 }
 
+/// How many threads of this process run a statement that waits in the middle.
+#[cfg(target_os = "linux")]
+fn own_thread_count() -> usize {
+    let threads = std::fs::read_dir("/proc/self/task").expect("Linux tells");
+    let name = |thread: std::io::Result<std::fs::DirEntry>| {
+        // A thread may end meanwhile.
+        std::fs::read_to_string(thread.expect("Linux tells").path().join("comm")).ok()
+    };
+    threads.filter_map(name).filter(|name| name.starts_with("halcyon-waits")).count()
+}
+
 /// A server with two lanes for a test that counts threads; `None` unless the test runs alone.
 #[cfg(target_os = "linux")]
 fn lone_server(test: &str) -> Option<Server> {
@@ -393,6 +404,53 @@ fn statements_that_compute_keep_no_thread() {
         assert_eq!(state_of(&answer), Some("57014"), "{answer:?}");
     }
     eventually("no task is left", || watcher.count("SELECT count(*) FROM halcyon.tasks") == 0);
+}
+
+/// Queries over system tables, some of which count the rows of tables, by both protocols and in blocks.
+#[cfg(target_os = "linux")]
+#[test]
+fn queries_over_system_tables_have_no_thread_of_their_own() {
+    const READERS: usize = 200;
+    let alone = lone_server("load::queries_over_system_tables_have_no_thread_of_their_own");
+    let Some(server) = alone else { return };
+    let mut watcher = Raw::connect(server.address());
+    watcher.ok("CREATE TABLE t (id INTEGER PRIMARY KEY, name TEXT)");
+    watcher.ok("INSERT INTO t SELECT i, 'x' FROM generate_series(1, 5000) AS s(i)");
+    let described = "SELECT a.attname, c.reltuples::int, pg_table_size(c.oid) > 0 FROM pg_class c \
+        JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_attribute a ON a.attrelid = c.oid \
+        WHERE c.relname = 't' AND n.nspname = 'public' AND a.attnum > 0 ORDER BY a.attnum";
+    watcher.ok(described);
+    let before = thread_count();
+    let mut readers: Vec<_> = (0..READERS).map(|_| Raw::connect(server.address())).collect();
+    for (number, reader) in readers.iter_mut().enumerate() {
+        let asked = match number % 3 {
+            0 => query(described),
+            1 => query(&format!("BEGIN; {described}; COMMIT")),
+            _ => [parse("", described), bind("", "", &[]), execute("", 0), sync()].concat(),
+        };
+        reader.send(&asked);
+    }
+    let mut most = 0;
+    for reader in &mut readers {
+        most = most.max(own_thread_count());
+        let answer = reader.until(b'Z');
+        let rows = answer.iter().filter(|frame| frame.kind == b'D').map(|frame| &frame.body[..]);
+        let expected: [&[u8]; 2] = [
+            b"\0\x03\0\0\0\x02id\0\0\0\x045000\0\0\0\x01t",
+            b"\0\x03\0\0\0\x04name\0\0\0\x045000\0\0\0\x01t",
+        ];
+        assert_eq!(rows.collect::<Vec<_>>(), expected, "{answer:?}");
+    }
+    assert_eq!(most, 0, "threads of queries");
+    // Threads that have planned end when they have had nothing to do for ten seconds.
+    eventually("threads that have planned are gone", || thread_count() <= before + 2);
+    // A wait in the middle of a statement is seen.
+    let mut sleeper = Raw::connect(server.address());
+    sleeper.send(&query("SELECT pg_sleep(60) FROM t"));
+    eventually("one that waits over rows has a thread", || own_thread_count() == 1);
+    let sleeps = "query LIKE 'SELECT pg_sleep%'";
+    watcher.ok(&format!("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE {sleeps}"));
+    sleeper.until(b'Z');
 }
 
 /// Sessions that commit while another is at the disk wait without a thread, whether they wrote in a statement of their own
