@@ -70,7 +70,7 @@ pub use lock_error::{Deadlock, LockError, Wait};
 pub use log::damage::Damage;
 pub use log::disk::{Disk, File, Storage};
 pub use log::reader::LogEnd;
-pub use log::{DurableWait, Log, LogError, LogOptions, LogStatistics, Lsn, MARK_BYTES};
+pub use log::{BatchEnd, DurableWait, Log, LogError, LogOptions, LogStatistics, Lsn, MARK_BYTES};
 pub use manager::{LockInfo, Manager};
 pub use published::{TransactionInfo, TransactionState};
 pub use recovery::{Progress, Recovered, Repaired, recover, repair};

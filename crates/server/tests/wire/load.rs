@@ -471,15 +471,18 @@ fn commits_that_wait_for_the_disk_keep_no_thread() {
     let server = start();
     let mut watcher = Raw::connect(server.address());
     watcher.ok("CREATE TABLE t (id INTEGER PRIMARY KEY)");
+    let mut listener = Raw::connect(server.address());
+    listener.ok("LISTEN c");
     let mut writers: Vec<_> = (0..WRITERS).map(|_| Raw::connect(server.address())).collect();
     let before = thread_count();
     let mut most = 0;
     for commit in 0..COMMITS {
         for (number, writer) in writers.iter_mut().enumerate() {
             let text = format!("INSERT INTO t VALUES ({})", commit * WRITERS + number);
-            let asked = match number % 3 {
+            let asked = match number % 4 {
                 0 => query(&text),
                 1 => query(&format!("BEGIN; {text}; COMMIT")),
+                2 => query(&format!("BEGIN; {text}; NOTIFY c, '{commit}'; COMMIT")),
                 _ => [parse("", &text), bind("", "", &[]), execute("", 0), sync()].concat(),
             };
             writer.send(&asked);
@@ -494,7 +497,14 @@ fn commits_that_wait_for_the_disk_keep_no_thread() {
     assert!(most <= before + WRITERS / 2, "{before} threads, and then {most}");
     let batches = "SELECT commits > syncs FROM halcyon.log";
     assert_eq!(&watcher.query(batches)[1].body[6..], b"t", "commits share batches");
-    drop((writers, watcher));
+    let mut told: Vec<Frame> = Vec::new();
+    while told.len() < WRITERS / 4 * COMMITS {
+        told.extend(listener.until(b'A'));
+    }
+    let payloads = told.iter().map(|frame| frame.body[frame.body.len() - 2]);
+    let expected = (0..COMMITS).flat_map(|commit| [b'0' + commit as u8; WRITERS / 4]);
+    assert!(payloads.eq(expected), "each is told once, in the order of commits");
+    drop((writers, watcher, listener));
     drop(server);
     let server = start();
     let rows = Raw::connect(server.address()).query("SELECT count(*) FROM t");
