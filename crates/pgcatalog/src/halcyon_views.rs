@@ -803,17 +803,7 @@ pub struct LockRow {
 }
 
 /// An advisory lock, held or awaited.
-#[derive(Clone, Copy, Debug)]
-pub struct AdvisoryRow {
-    /// What is locked.
-    pub key: AdvisoryKey,
-    /// The session that holds or awaits it.
-    pub session: u32,
-    /// Shared or exclusive.
-    pub shared: bool,
-    /// Held or awaited.
-    pub granted: bool,
-}
+pub type AdvisoryRow = halcyon_txn::advisory::AdvisoryLock<AdvisoryKey>;
 
 /// The redo log.
 #[derive(Clone, Debug, Default)]
