@@ -1,7 +1,7 @@
 //! Many clients, and clients that are slower than their results.
 
 use std::io::Read as _;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use halcyon_server::{Server, ServerConfig};
 
@@ -227,6 +227,51 @@ fn whatever_waits_leaves_the_network_to_another_thread() {
         let answer = waiter.until(b'Z');
         assert!(answer.iter().all(|frame| frame.kind != b'E'), "{waiting}: {answer:?}");
         holder.ok("UPDATE t SET n = 0 WHERE id = 1");
+    }
+}
+
+/// A server with one thread for the network, and statements that were short until one of them reaches all rows: others
+/// are served meanwhile.
+#[test]
+fn a_write_that_lasts_leaves_the_network_to_another_thread() {
+    let server = server_with(ServerConfig { threads: 1, ..ServerConfig::default() });
+    let mut writer = Raw::connect(server.address());
+    writer.ok("CREATE TABLE t (id INTEGER PRIMARY KEY, g INTEGER, n INTEGER)");
+    writer.ok("CREATE TABLE u (id INTEGER PRIMARY KEY, g INTEGER, n INTEGER)");
+    writer.ok("INSERT INTO t SELECT i, i % 7, 0 FROM generate_series(1, 150000) AS s(i)");
+    writer.ok("CREATE MATERIALIZED VIEW v AS SELECT g, SUM(n) AS n FROM t GROUP BY g");
+    let writes = [
+        "UPDATE t SET n = n + 1 WHERE id <= ",
+        "INSERT INTO u SELECT * FROM t WHERE id <= ",
+        "SELECT count(n) FROM t WHERE id <= ",
+        "DELETE FROM u WHERE id <= ",
+        "UPDATE t SET n = 1 / (150000 - id) WHERE id <= ",
+    ];
+    for write in writes {
+        for _ in 0..20 {
+            writer.ok(&format!("{write}0"));
+        }
+        let mut newcomer = Raw::connect(server.address());
+        newcomer.ok("SELECT 1");
+        let began = Instant::now();
+        writer.send(&query(&format!("{write}150000")));
+        std::thread::sleep(Duration::from_millis(5));
+        let mut longest = Duration::ZERO;
+        let mut answered = 0;
+        writer.stream.set_nonblocking(true).expect("a socket");
+        while writer.stream.peek(&mut [0]).is_err() {
+            let asked = Instant::now();
+            newcomer.ok("SELECT 1");
+            longest = longest.max(asked.elapsed());
+            answered += 1;
+        }
+        writer.stream.set_nonblocking(false).expect("a socket");
+        let took = began.elapsed();
+        let answer = writer.until(b'Z');
+        println!("{write}: {took:?}, {answered} answers meanwhile, the longest {longest:?}");
+        let fails = write.contains('/');
+        assert_eq!(answer.iter().any(|frame| frame.kind == b'E'), fails, "{write}: {answer:?}");
+        assert!(longest < took / 2 || took < Duration::from_millis(50), "{write}: {longest:?}");
     }
 }
 
