@@ -51,10 +51,10 @@ use futures::future::{AbortHandle, abortable};
 use futures::{FutureExt, StreamExt};
 use halcyon_aggregates::{watched, with_widened_integers};
 use halcyon_base::memory::{self, Work};
-use halcyon_base::{clock, parking};
+use halcyon_base::{clock, duty, parking};
 use halcyon_operators::{findings_reach_scans, hash_joins, on_workers, paced, shared_parts};
 use halcyon_store::{Partition, Value};
-use halcyon_task::{Locality, RunningGroup};
+use halcyon_task::{Locality, RunningGroup, Runtime};
 use halcyon_txn::{CancelToken, Mode};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
@@ -257,6 +257,7 @@ impl AnalyticalPlan {
         env: &Env<'_>,
         roots: Vec<Vec<triomphe::Arc<Partition>>>,
     ) -> Result<BatchStream> {
+        duty::lasts();
         with_new_stack(|| {
             let looked_up = under(env.cancel, || self.looked_up(env, &roots))?;
             let snapshot = Arc::new(Snapshot::new(&self.tables, roots, self.df.samples()));
@@ -489,8 +490,15 @@ impl AnalyticalPlan {
             cancel: watched,
             received: None,
             class: placement.class,
+            simulation: self.simulation(),
             _work: owner,
         })
+    }
+
+    /// The workers, if they are simulated and the plan runs on them.
+    fn simulation(&self) -> Option<Arc<Runtime>> {
+        let is_simulated = self.df.workers().simulated.is_some() && !self.waits;
+        is_simulated.then(|| Arc::clone(self.df.runtime()))
     }
 
     /// Runs `work` as the first task of a group of its own.
@@ -607,6 +615,11 @@ async fn pump(
     }
 }
 
+/// The error of a simulated statement of which no task can run any more, though it has not ended.
+fn nothing_runs() -> SqlError {
+    SqlError::new(SqlState::INTERNAL_ERROR, "the tasks of a statement wait for each other")
+}
+
 fn cancelled() -> SqlError {
     SqlError::new(SqlState::QUERY_CANCELED, "canceling statement due to user request")
 }
@@ -643,6 +656,8 @@ pub struct BatchStream {
     cancel: CancelToken,
     /// What was received ahead of its reader ([`BatchStream::poll_ready`]).
     received: Option<Option<Result<RecordBatch>>>,
+    /// The workers, if they take turns on the thread that reads.
+    simulation: Option<Arc<Runtime>>,
     /// Ends the operators with the stream, wherever they look: a task that is aborted goes on to its next await.
     _work: Work,
 }
@@ -700,7 +715,13 @@ impl Iterator for BatchStream {
     fn next(&mut self) -> Option<Self::Item> {
         match self.received.take() {
             Some(received) => received,
-            None => block_on(poll_fn(|context| self.poll_next_batch(context))),
+            None => match self.simulation.clone() {
+                Some(runtime) => with_new_stack(|| {
+                    let next = poll_fn(|context| self.poll_next_batch(context));
+                    runtime.block_on(next).unwrap_or_else(|_| Some(Err(nothing_runs())))
+                }),
+                None => block_on(poll_fn(|context| self.poll_next_batch(context))),
+            },
         }
     }
 }
