@@ -50,7 +50,9 @@ impl Session {
         let notifies = self.entry.signals.wish_count() > 0;
         if notifies {
             let (shared, entry) = (Arc::clone(&self.shared), Arc::clone(&self.entry));
-            tx.on_commit(move || drop(shared.channels.commit(entry.id, &entry.signals)));
+            tx.on_commit(move || {
+                shared.channels.commit(entry.id, &entry.signals);
+            });
         }
         let committed = tx.try_commit(change).map_err(log_error);
         match (&catalog, &committed) {

@@ -218,7 +218,7 @@ fn full_queue() -> SqlError {
 ///
 /// A commit changes who listens, and puts its notifications in line, while it holds its locks
 /// ([`Channels::commit`]). So the line has the order of commits. A notification is sent when everything before it in
-/// the line was sent and its commit is durable, by whoever finds that: the session that has waited for the disk, or the
+/// the line was sent and its commit is durable: by the session that has waited for the disk, or by the
 /// thread at the end of a batch of the log, where the session has gone. Those who listened at the commit hear of it,
 /// unless they have ended that since. What never becomes durable is never sent.
 /// Checked by the tests below and by `notifications_wait_for_the_disk_in_the_order_of_commits`.

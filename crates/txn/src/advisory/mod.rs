@@ -12,10 +12,11 @@
 //! and of all who can if that one wants the key shared. Who goes away has the next one woken. [`Awaiting`] is the wait as
 //! a statement sees it.
 //!
-//! Invariants: 1. The holders of one key all hold it shared, or are all the same session
-//! (`locks_exclude_each_other_and_are_counted`, and in the models).
+//! Invariants, checked by `locks_exclude_each_other_and_are_counted` (1) and by the models in `advisory/models.rs`,
+//! `every_wait_for_an_advisory_lock_ends` and its neighbours (1, 2):
+//! 1. The holders of one key all hold it shared, or are all the same session.
 //! 2. No task waits for a lock that it could take, unless another that could take the lock too was woken and has not
-//! looked yet (the models in `advisory/models.rs`).
+//!    looked yet.
 //!
 //! Cost: one mutex for all keys; the end of a transaction or session O(its locks); a release O(waiters).
 
@@ -511,8 +512,8 @@ mod tests {
         });
     }
 
-    /// Session 1 holds a key in both modes, and gives the exclusive one back: whoever wants the key shared can have it,
-    /// though one who wants it alone has come before.
+    /// Session 1 holds a key in both modes, and gives the exclusive one back: a session that wants the key shared can have
+    /// it, though one that wants it alone has come before.
     #[test]
     fn those_who_can_take_a_key_are_woken_behind_one_who_cannot() {
         use std::sync::Arc;
