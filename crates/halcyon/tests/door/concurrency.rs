@@ -198,8 +198,9 @@ fn a_statement_that_was_short_leaves_its_duty_when_it_lasts() {
     for (text, before) in prepared {
         let statement = session.prepare(text).unwrap();
         let mut run = |reached: i32| {
-            (RELIEVED.set(0), LEFT.set(0));
-            let ran = || session.execute(&statement, &params![reached]);
+            RELIEVED.set(0);
+            LEFT.set(0);
+            let ran = || session.execute(&statement, params![reached]);
             duty::on_duty(relief, || LEFT.set(LEFT.get() + 1), ran).unwrap();
             (RELIEVED.get(), LEFT.get())
         };
@@ -207,8 +208,9 @@ fn a_statement_that_was_short_leaves_its_duty_when_it_lasts() {
         assert!(on_duty, "{text} is never short");
         session.batch(before).unwrap();
         let statement = session.prepare(text).unwrap();
-        (RELIEVED.set(0), LEFT.set(0));
-        let ran = || session.execute(&statement, &params![20_000]);
+        RELIEVED.set(0);
+        LEFT.set(0);
+        let ran = || session.execute(&statement, params![20_000]);
         duty::on_duty(relief, || LEFT.set(LEFT.get() + 1), ran).unwrap();
         // On a busy machine the last short run may have lasted: then the thread was relieved before the statement ran,
         // and once more before the commit.
