@@ -6,11 +6,12 @@
 //! switches and more time than a short statement takes, and most statements neither wait nor last.
 //! So a server runs its statements [`on_duty`], with the function that relieves it, and code that is
 //! about to wait or to compute for long says so ([`relieved`]). A statement that finds its lock free and
-//! its row in memory pays nothing.
+//! its row in memory pays nothing. Nobody knows beforehand how many rows a statement visits: loops over rows say so
+//! when they have come far ([`lasts`]), and the thread leaves its duty in the middle.
 //!
-//! Invariant, checked by `a_thread_is_relieved_once_and_only_on_duty`: a thread is relieved at most once
-//! at a time, and only within [`on_duty`]. Threads that are on no duty pay one look at a thread-local
-//! word. Cost on duty: the function's.
+//! Invariant, checked by `a_thread_is_relieved_once_and_only_on_duty` and `a_thread_leaves_its_duty_once`: a thread is
+//! relieved at most once at a time, and only within [`on_duty`]; one that has left is not relieved before the duty ends.
+//! Threads that are on no duty pay one look at a thread-local word. Cost on duty: the function's.
 
 use std::cell::Cell;
 
@@ -18,26 +19,32 @@ use std::cell::Cell;
 /// thread does besides.
 pub type Relief = fn(&mut dyn FnMut());
 
-thread_local!(static RELIEF: Cell<Option<Relief>> = const { Cell::new(None) });
+/// Has others do what the calling thread does besides, until its duty ends. Returns once they do.
+pub type Leave = fn();
 
-/// Sets the thread's relief back at the end of a call, panics included.
-struct Restore(Option<Relief>);
+thread_local!(static RELIEF: Cell<Option<Relief>> = const { Cell::new(None) });
+thread_local!(static LEAVE: Cell<Option<Leave>> = const { Cell::new(None) });
+
+/// Sets the thread's duty back at the end of a call, panics included.
+struct Restore(Option<Relief>, Option<Leave>);
 
 impl Drop for Restore {
     fn drop(&mut self) {
         RELIEF.set(self.0);
+        LEAVE.set(self.1);
     }
 }
 
-fn with_relief<T>(relief: Option<Relief>, work: impl FnOnce() -> T) -> T {
-    let _restore = Restore(RELIEF.replace(relief));
+fn with_duty<T>(relief: Option<Relief>, leave: Option<Leave>, work: impl FnOnce() -> T) -> T {
+    let _restore = Restore(RELIEF.replace(relief), LEAVE.replace(leave));
     work()
 }
 
-/// Runs `work`, in which the thread is relieved by `relief` before it waits or lasts.
+/// Runs `work`, in which the thread is relieved by `relief` before it waits or lasts, and leaves its duty by `leave`
+/// when it has lasted.
 #[inline]
-pub fn on_duty<T>(relief: Relief, work: impl FnOnce() -> T) -> T {
-    with_relief(Some(relief), work)
+pub fn on_duty<T>(relief: Relief, leave: Leave, work: impl FnOnce() -> T) -> T {
+    with_duty(Some(relief), Some(leave), work)
 }
 
 /// Puts the calling thread on duty until it ends: for threads of a pool, which run what others give
@@ -50,6 +57,22 @@ pub fn stay_on_duty(relief: Relief) {
 #[inline]
 pub fn is_on_duty() -> bool {
     RELIEF.get().is_some()
+}
+
+/// Says that the calling thread has computed for long and goes on: a thread on duty leaves it for the rest of its work.
+#[inline]
+pub fn lasts() {
+    if LEAVE.get().is_some() {
+        leave();
+    }
+}
+
+#[cold]
+fn leave() {
+    RELIEF.set(None);
+    if let Some(leave) = LEAVE.take() {
+        leave();
+    }
 }
 
 /// Runs work that may wait or last: a thread on duty is relieved first, another just runs it.
@@ -76,7 +99,7 @@ fn relieved_by<T>(relief: Relief, work: impl FnOnce() -> T) -> T {
     let mut done = None;
     relief(&mut || {
         let work = work.take().expect("a relief runs its work once");
-        done = Some(with_relief(None, work));
+        done = Some(with_duty(None, None, work));
     });
     done.expect("a relief runs its work")
 }
@@ -88,16 +111,42 @@ mod tests {
 
     thread_local!(static RELIEVED: Cell<u32> = const { Cell::new(0) });
 
+    thread_local!(static LEFT: Cell<u32> = const { Cell::new(0) });
+
     fn relief(work: &mut dyn FnMut()) {
         RELIEVED.set(RELIEVED.get() + 1);
         work();
+    }
+
+    fn left() {
+        LEFT.set(LEFT.get() + 1);
+    }
+
+    #[test]
+    fn a_thread_leaves_its_duty_once() {
+        lasts();
+        assert_eq!(LEFT.get(), 0, "not on duty");
+        on_duty(relief, left, || {
+            relieved(lasts);
+            assert_eq!((LEFT.get(), RELIEVED.get()), (0, 1), "already relieved");
+            lasts();
+            lasts();
+            assert!(!is_on_duty());
+            relieved(|| {});
+            assert_eq!((LEFT.get(), RELIEVED.get()), (1, 1), "nobody is left to be relieved of");
+        });
+        on_duty(relief, left, lasts);
+        assert_eq!(LEFT.get(), 2, "each duty is left by itself");
+        stay_on_duty(relief);
+        lasts();
+        assert_eq!(LEFT.get(), 2, "threads of a pool stay");
     }
 
     #[test]
     fn a_thread_is_relieved_once_and_only_on_duty() {
         assert_eq!(relieved(|| 1), 1);
         assert_eq!(RELIEVED.get(), 0, "not on duty");
-        let answer = on_duty(relief, || {
+        let answer = on_duty(relief, left, || {
             assert!(is_on_duty());
             assert_eq!(relieved_if(false, || RELIEVED.get()), 0);
             relieved(|| {
@@ -107,7 +156,7 @@ mod tests {
         });
         assert_eq!(answer, 1, "relieved once for nested waits");
         assert!(!is_on_duty());
-        on_duty(relief, || {
+        on_duty(relief, left, || {
             relieved(|| {});
             relieved(|| {});
         });
@@ -125,7 +174,7 @@ mod tests {
     #[test]
     fn a_panic_leaves_the_duty_as_it_was() {
         let panicked = catch_unwind(AssertUnwindSafe(|| {
-            on_duty(relief, || {
+            on_duty(relief, left, || {
                 let inner = catch_unwind(AssertUnwindSafe(|| relieved(|| panic!("within"))));
                 assert!(inner.is_err() && is_on_duty());
                 panic!("on duty")

@@ -15,9 +15,9 @@
 //! Threads: operators run as tasks on the database's workers, in a group for each execution, on at most
 //! `threads` of them at a time ([`halcyon_operators`]). The caller reads a [`BatchStream`]. The channel
 //! between them is bounded, so a reader who is slow holds the operators back, and they hold no worker
-//! meanwhile. A task must not wait for anything but its inputs, so a statement that calls functions which wait
-//! (`pg_sleep`, advisory locks) or reads system tables runs on a thread of its own, with DataFusion's
-//! exchanges.
+//! meanwhile. A task must not wait for anything but its inputs, so the rows of system tables are written, and tables
+//! that functions measure are taken, where an execution begins; and a statement that calls functions which wait
+//! (`pg_sleep`, advisory locks) runs on a thread of its own, with DataFusion's exchanges.
 //!
 //! Invariants, checked by `both_ways_of_running_give_the_same_rows` and `a_dropped_stream_frees_its_workers`:
 //! 1. A stream that ends without an error has given all rows.
@@ -53,10 +53,10 @@ use futures::{FutureExt, StreamExt};
 use halcyon_aggregates::grouping_sets::GroupingSetsForget;
 use halcyon_aggregates::{watched, with_widened_integers};
 use halcyon_base::memory::{self, Work};
-use halcyon_base::{clock, parking};
+use halcyon_base::{clock, duty, parking};
 use halcyon_operators::{findings_reach_scans, hash_joins, on_workers, paced, shared_parts};
 use halcyon_store::{Partition, Value};
-use halcyon_task::{Locality, RunningGroup};
+use halcyon_task::{Locality, RunningGroup, Runtime};
 use halcyon_txn::{CancelToken, Mode};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
@@ -72,7 +72,7 @@ use halcyon_plan::interrupts::under;
 use halcyon_plan::intervals;
 use halcyon_plan::semantics;
 use halcyon_plan::setup::config;
-use halcyon_scan::provider::{is_system_table, table_of, tables_of};
+use halcyon_scan::provider::{table_of, tables_of};
 use halcyon_scan::snapshot::Snapshot;
 use halcyon_scan::wide;
 use halcyon_spill::Spill;
@@ -146,7 +146,7 @@ enum Late {
     Nothing,
     /// Values of parameters alone.
     Parameters,
-    /// Results of functions of the execution, or the rows of system views.
+    /// Results of functions of the execution, the rows of system tables, or the tables that functions measure.
     Execution,
 }
 
@@ -259,6 +259,7 @@ impl AnalyticalPlan {
         env: &Env<'_>,
         roots: Vec<Vec<triomphe::Arc<Partition>>>,
     ) -> Result<BatchStream> {
+        duty::lasts();
         with_new_stack(|| {
             let looked_up = under(env.cancel, || self.looked_up(env, &roots))?;
             let snapshot = Arc::new(Snapshot::new(&self.tables, roots, self.df.samples()));
@@ -330,7 +331,11 @@ impl AnalyticalPlan {
         let has_lookups = looked_up.is_some();
         let bound = |logical: LogicalPlan| match self.late {
             Late::Nothing => Ok(logical),
-            Late::Parameters | Late::Execution => semantics::bind_late(logical, env),
+            Late::Parameters => semantics::bind_late(logical, env),
+            Late::Execution => {
+                let bound = semantics::bind_late(logical, env)?;
+                self.df.system().measuring_now(bound).map_err(|error| sql_error(error, ""))
+            }
         };
         let is_kept = !has_lookups && self.late != Late::Execution && are_few(env.params);
         if !is_kept {
@@ -492,8 +497,15 @@ impl AnalyticalPlan {
             cancel: watched,
             received: None,
             class: placement.class,
+            simulation: self.simulation(),
             _work: owner,
         })
+    }
+
+    /// The workers, if they are simulated and the plan runs on them.
+    fn simulation(&self) -> Option<Arc<Runtime>> {
+        let is_simulated = self.df.workers().simulated.is_some() && !self.waits;
+        is_simulated.then(|| Arc::clone(self.df.runtime()))
     }
 
     /// Runs `work` as the first task of a group of its own.
@@ -610,6 +622,11 @@ async fn pump(
     }
 }
 
+/// The error of a simulated statement of which no task can run any more, though it has not ended.
+fn nothing_runs() -> SqlError {
+    SqlError::new(SqlState::INTERNAL_ERROR, "the tasks of a statement wait for each other")
+}
+
 fn cancelled() -> SqlError {
     SqlError::new(SqlState::QUERY_CANCELED, "canceling statement due to user request")
 }
@@ -646,6 +663,8 @@ pub struct BatchStream {
     cancel: CancelToken,
     /// What was received ahead of its reader ([`BatchStream::poll_ready`]).
     received: Option<Option<Result<RecordBatch>>>,
+    /// The workers, if they take turns on the thread that reads.
+    simulation: Option<Arc<Runtime>>,
     /// Ends the operators with the stream, wherever they look: a task that is aborted goes on to its next await.
     _work: Work,
 }
@@ -703,7 +722,13 @@ impl Iterator for BatchStream {
     fn next(&mut self) -> Option<Self::Item> {
         match self.received.take() {
             Some(received) => received,
-            None => block_on(poll_fn(|context| self.poll_next_batch(context))),
+            None => match self.simulation.clone() {
+                Some(runtime) => with_new_stack(|| {
+                    let next = poll_fn(|context| self.poll_next_batch(context));
+                    runtime.block_on(next).unwrap_or_else(|_| Some(Err(nothing_runs())))
+                }),
+                None => block_on(poll_fn(|context| self.poll_next_batch(context))),
+            },
         }
     }
 }
@@ -756,14 +781,10 @@ fn with_watched_windows(plan: LogicalPlan) -> DfResult<LogicalPlan> {
     watched.data()
 }
 
-/// Whether a plan waits: it calls functions that do, or reads system tables, some of which look at tables
-/// whose writers they wait for.
+/// Whether a plan waits: it calls functions that do.
 fn has_waits(plan: &LogicalPlan) -> bool {
     let mut found = false;
     let _ = plan.apply_with_subqueries(|node| {
-        if let LogicalPlan::TableScan(scan) = node {
-            found |= is_system_table(&scan.source);
-        }
         node.apply_expressions(|expr| {
             expr.apply(|expr| {
                 found |=
@@ -790,7 +811,8 @@ impl Late {
                     late = late.max(match expr {
                         Expr::Placeholder(_) => Late::Parameters,
                         Expr::ScalarFunction(call)
-                            if execution::belongs_to_execution(call.name()) =>
+                            if execution::belongs_to_execution(call.name())
+                                || execution::measures(call.name()) =>
                         {
                             Late::Execution
                         }

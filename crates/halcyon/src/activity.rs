@@ -16,10 +16,10 @@ use halcyon_prepare::cache::Lookup;
 use halcyon_prepare::plan::Prepared;
 use halcyon_prepare::shapes::MissReason;
 use halcyon_sql::error::{SqlError, SqlState};
+use halcyon_txn::advisory::Awaiting;
 use halcyon_workload::{ClassId, Limits, Resolution};
 use parking_lot::Mutex;
 
-use crate::awaiting::Awaiting;
 use crate::settings::Settings;
 use crate::signals::Signals;
 use crate::statement::Statement;

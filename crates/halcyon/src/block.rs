@@ -110,7 +110,6 @@ impl Session {
         match committed {
             Ok(()) => {
                 self.losses = 0;
-                self.shared.channels.carry_out(self.id, &self.entry.signals);
                 self.block_locks.judge(&self.tallies);
             }
             Err(_) => self.entry.signals.forget_wishes(0),

@@ -123,15 +123,18 @@ impl Session {
             }
             Utility::Listen(channel) => {
                 self.entry.signals.wish(Wish::Listen(channel.clone()))?;
+                self.carry_out_wishes();
                 done(tag)
             }
             Utility::Unlisten(channel) => {
                 self.entry.signals.wish(Wish::Unlisten(channel.clone()))?;
+                self.carry_out_wishes();
                 done(tag)
             }
             Utility::Notify { channel, payload } => {
                 let (channel, payload) = (channel.clone(), payload.clone());
                 self.entry.signals.wish(Wish::Notify { channel, payload })?;
+                self.carry_out_wishes();
                 done(tag)
             }
             Utility::Execute { .. }

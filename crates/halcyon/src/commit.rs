@@ -47,13 +47,32 @@ impl Session {
             let shared = Arc::clone(&self.shared);
             tx.on_commit(move || shared.publish(published));
         }
+        let notifies = self.entry.signals.wish_count() > 0;
+        if notifies {
+            let (shared, entry) = (Arc::clone(&self.shared), Arc::clone(&self.entry));
+            tx.on_commit(move || {
+                shared.channels.commit(entry.id, &entry.signals);
+            });
+        }
         let committed = tx.try_commit(change).map_err(log_error);
         match (&catalog, &committed) {
             (Some(own), Ok(_)) => self.keep_temporary(own),
             (_, Err(_)) => self.search_temporary(self.temporary.is_some()),
             (None, Ok(_)) => {}
         }
-        self.make_durable(committed?)
+        let lsn = committed?;
+        if notifies {
+            self.notify_behind(self.awaited(lsn));
+        }
+        let waited = self.make_durable(lsn);
+        self.shared.send_notifications();
+        waited
+    }
+
+    /// Has the notifications of the session's last commit sent once the log is durable.
+    pub(crate) fn notify_behind(&self, lsn: Lsn) {
+        self.shared.channels.is_behind(self.id, lsn);
+        self.shared.send_notifications();
     }
 
     /// What a transaction's catalog changes for all sessions; `None` if it concerns temporary objects alone.
@@ -72,25 +91,18 @@ impl Session {
 
     /// Waits until everything that was changed or read is durable, unless this session has switched
     /// that off. In a statement whose thread waits for nothing ([`Session::run_or_queue`]) the wait comes behind the
-    /// statement, unless others are to be notified of it.
+    /// statement.
     ///
     /// Errors: 53100, 58030; then it is not known whether the changes would survive a crash.
     pub(crate) fn make_durable(&self, lsn: Lsn) -> Result<()> {
         let Some(durable) = &self.shared.durable else {
             return Ok(());
         };
-        let lsn = match self.has_asked_sequences() {
-            false => lsn,
-            true => lsn.max(durable.log.last_sequence()),
-        };
+        let lsn = self.awaited(lsn);
         if lsn == Lsn::default() {
             return Ok(());
         }
-        if !self.in_force.synchronous {
-            durable.log.soon();
-            return Ok(());
-        }
-        if self.may_owe && self.entry.signals.wish_count() == 0 {
+        if self.may_owe {
             self.owed.set(lsn.max(self.owed.get()));
             return Ok(());
         }
@@ -98,6 +110,23 @@ impl Session {
         let waited = durable.log.wait(lsn).map_err(log_error);
         self.entry.set_syncing(false);
         waited
+    }
+
+    /// The LSN up to which the session waits for the log, for what it has changed or read up to `lsn`: the first LSN if
+    /// for nothing.
+    fn awaited(&self, lsn: Lsn) -> Lsn {
+        let Some(durable) = &self.shared.durable else {
+            return Lsn::default();
+        };
+        let lsn = match self.has_asked_sequences() {
+            false => lsn,
+            true => lsn.max(durable.log.last_sequence()),
+        };
+        if lsn != Lsn::default() && !self.in_force.synchronous {
+            durable.log.soon();
+            return Lsn::default();
+        }
+        lsn
     }
 
     /// Whether sequences have handed out values to this session that the log covers.

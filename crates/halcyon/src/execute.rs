@@ -126,9 +126,12 @@ pub(crate) fn execute(
             plan.run(env, access.roots(), &mut Shown::new(prepared, out), scratch)?;
             Ok(Ran::Set { written: None })
         }
-        (Plan::Analytical(plan), access) => {
-            plan.start(env, access.into_roots(plan.tables())).map(Ran::stream)
+        (Plan::Analytical(plan), RowAccess::Locked(tx, set)) => {
+            let roots = locked_roots(tx, &set.locks, plan.tables());
+            // System tables are written now, and may count the rows of tables that the transaction has changed.
+            tx.resting(|| plan.start(env, roots)).map(Ran::stream)
         }
+        (Plan::Analytical(plan), RowAccess::Cut(roots)) => plan.start(env, roots).map(Ran::stream),
         (Plan::Write(plan), RowAccess::Locked(tx, set)) => {
             let returns = !prepared.columns.is_empty();
             out.reset(prepared.columns.len());

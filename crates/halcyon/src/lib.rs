@@ -26,7 +26,6 @@ mod activity;
 mod admission;
 mod advisory;
 mod answers;
-mod awaiting;
 mod block;
 mod checkpoint;
 mod classify;

@@ -21,10 +21,11 @@ use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::utility::{Modes, isolation_name, parse_isolation};
 use halcyon_store::Partition;
 use halcyon_task::{Activity, WorkerCounters, WorkerKind, WorkerView};
+use halcyon_txn::advisory::Step;
 use halcyon_txn::{CancelToken, Mode, TransactionState, WaitLimits, cut};
 
 use crate::activity::{SessionEntry, StatementEntry};
-use crate::awaiting::Step;
+use crate::advisory::advisory_error;
 use crate::settings::{SERVER_VERSION, Surroundings, transaction_modes};
 use crate::shared::Shared;
 use crate::signals::{SettingWish, Wish};
@@ -337,6 +338,11 @@ impl View {
     }
 }
 
+/// The error of a statement that gives its thread back while its function waits; nobody sees it.
+fn runs_again() -> SqlError {
+    SqlError::new(SqlState::INTERNAL_ERROR, "the statement is run again once its wait is over")
+}
+
 impl Effects for View {
     fn set_config(&self, name: &str, value: &str, local: bool) -> Result<String> {
         let name = name.to_ascii_lowercase();
@@ -370,7 +376,7 @@ impl Effects for View {
     fn sleep(&self, time: Duration) -> Result<()> {
         match self.entry.awaiting.lock().sleep(time, &self.entry.signals.cancel) {
             Step::Over => return Ok(()),
-            Step::Ends(error) => return Err(error),
+            Step::Suspends => return Err(runs_again()),
             Step::Blocks => {}
         }
         let until = Instant::now().checked_add(time);
@@ -397,13 +403,14 @@ impl Effects for View {
         }
         let timeout = self.entry.settings().duration("lock_timeout");
         let cancel = &self.entry.signals.cancel;
-        let step = self.entry.awaiting.lock().lock(locks, session, request, cancel, timeout)?;
-        match step {
+        let step = self.entry.awaiting.lock().lock(locks, session, request, cancel, timeout);
+        match step.map_err(advisory_error)? {
             Step::Over => return Ok(true),
-            Step::Ends(error) => return Err(error),
+            Step::Suspends => return Err(runs_again()),
             Step::Blocks => {}
         }
-        duty::relieved(|| locks.lock(session, request, cancel, timeout)).map(|()| true)
+        let waited = duty::relieved(|| locks.lock(session, request, cancel, timeout));
+        waited.map_err(advisory_error).map(|()| true)
     }
 
     fn unlock(&self, key: AdvisoryKey, shared: bool) -> bool {

@@ -279,8 +279,10 @@ impl Session {
                 self.notice(refused);
             }
         }
-        if self.block.is_none() {
-            self.shared.channels.carry_out(self.id, &self.entry.signals);
+        // Of a statement that waits for the disk nobody may hear.
+        let may_hear = self.block.is_none() && self.syncing.is_none();
+        if may_hear && self.shared.channels.commit(self.id, &self.entry.signals) {
+            self.notify_behind(Lsn::default());
         }
     }
 

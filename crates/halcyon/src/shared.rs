@@ -10,7 +10,7 @@ use halcyon_catalog::{Catalog, Schema};
 use halcyon_plan::engine::DataFusion;
 use halcyon_prepare::cache::StatementCache;
 use halcyon_store::Partition;
-use halcyon_txn::{Manager, PartitionCell};
+use halcyon_txn::{BatchEnd, LogError, Lsn, Manager, PartitionCell};
 use halcyon_workload::{Machine, Snapshot};
 use parking_lot::Mutex;
 
@@ -49,7 +49,7 @@ pub(crate) struct Shared {
     pub sessions: Mutex<BTreeMap<u32, Arc<SessionEntry>>>,
     pub statements: StatementTable,
     /// The sessions that listen on each channel.
-    pub channels: Channels,
+    pub channels: Arc<Channels>,
     pub advisory: AdvisoryLocks,
     next_session: AtomicU32,
     /// The durable part; `None` for a database that lives in memory alone.
@@ -78,7 +78,7 @@ impl Shared {
             temporary: Mutex::default(),
             sessions: Mutex::default(),
             statements: StatementTable::new(options.cached_statements),
-            channels: Channels::default(),
+            channels: Arc::default(),
             advisory: AdvisoryLocks::default(),
             next_session: AtomicU32::new(1),
             started_us: halcyon_base::clock::wall_us(),
@@ -87,6 +87,10 @@ impl Shared {
         };
         if let Some(folder) = &shared.options.spill {
             shared.datafusion.spill_into(folder);
+        }
+        if let Some(durable) = &shared.durable {
+            let channels = Arc::clone(&shared.channels);
+            durable.log.on_batch(move |end| channels.send(end));
         }
         shared.tune();
         shared.define_classes();
@@ -118,6 +122,19 @@ impl Shared {
     /// found again.
     pub fn fresh_version(&self) -> u64 {
         self.next_version.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Sends the notifications of commits that are durable.
+    pub fn send_notifications(&self) {
+        if self.channels.are_waiting() {
+            let is_last = |error: LogError| error.is_final();
+            self.channels.send(match &self.durable {
+                None => BatchEnd { durable: Lsn(u64::MAX), is_last: false },
+                Some(Durable { log, .. }) => {
+                    BatchEnd { durable: log.durable(), is_last: log.failure().is_some_and(is_last) }
+                }
+            });
+        }
     }
 
     /// Publishes `catalog` for all sessions. The caller holds `ddl` exclusively.

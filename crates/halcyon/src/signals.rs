@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use halcyon_sql::error::{Result, SqlError, SqlState};
-use halcyon_txn::CancelToken;
+use halcyon_txn::{BatchEnd, CancelToken, Lsn};
 use parking_lot::Mutex;
 
 /// Longest payload of a notification, in bytes; as in PostgreSQL.
@@ -193,11 +193,6 @@ impl Signals {
         wishes
     }
 
-    fn deliver(&self, notification: Notification) {
-        self.mail.put(notification);
-        self.wake();
-    }
-
     /// Takes the mail that has come since the last call.
     pub fn take_mail(&self) -> Vec<Notification> {
         self.mail.take()
@@ -219,59 +214,170 @@ fn full_queue() -> SqlError {
         .hint("End the sessions that listen and do not read, or their open transactions.")
 }
 
-/// The listeners on all channels of the database.
+/// The channels of a database: who listens, and the notifications of commits that are not durable yet.
+///
+/// A commit changes who listens, and puts its notifications in line, while it holds its locks
+/// ([`Channels::commit`]). So the line has the order of commits. A notification is sent when everything before it in
+/// the line was sent and its commit is durable: by the session that has waited for the disk, or by the
+/// thread at the end of a batch of the log, where the session has gone. Those who listened at the commit hear of it,
+/// unless they have ended that since. What never becomes durable is never sent.
+/// Checked by the tests below and by `notifications_wait_for_the_disk_in_the_order_of_commits`.
 #[derive(Default)]
 pub(crate) struct Channels {
-    listeners: Mutex<HashMap<String, HashMap<u32, Arc<Signals>>>>,
+    line: Mutex<Line>,
+    /// Copy of the line's length, for looks without the mutex.
+    waiting: AtomicUsize,
+}
+
+#[derive(Default)]
+struct Line {
+    listeners: HashMap<String, HashMap<u32, Listener>>,
+    /// Notifications of commits, in the order of these.
+    outgoing: VecDeque<Outgoing>,
+    /// How many commits have had wishes.
+    commits: u64,
+}
+
+/// A session that listens on a channel.
+struct Listener {
+    signals: Arc<Signals>,
+    /// The number of the commit that made it listen.
+    since: u64,
+}
+
+/// The notifications of a commit.
+struct Outgoing {
+    session: u32,
+    /// Number of the commit.
+    number: u64,
+    /// How far the log must be durable; `None` until the commit has returned.
+    lsn: Option<Lsn>,
+    /// Channels and payloads.
+    notifications: Vec<(String, String)>,
+    _bytes: Queued,
+}
+
+/// Bytes of notifications among those of all sessions that wait.
+struct Queued(usize);
+
+impl Queued {
+    fn of(notifications: &[(String, String)]) -> Queued {
+        let bytes = |(channel, payload): &(String, String)| {
+            NOTIFICATION_BYTES + channel.len() + payload.len()
+        };
+        let bytes = notifications.iter().map(bytes).sum();
+        QUEUED.fetch_add(bytes, Ordering::Relaxed);
+        Queued(bytes)
+    }
+}
+
+impl Drop for Queued {
+    fn drop(&mut self) {
+        QUEUED.fetch_sub(self.0, Ordering::Relaxed);
+    }
 }
 
 impl Channels {
-    /// Carries out the wishes of a session's transaction that has committed. Of equal notifications
-    /// in one transaction only one is sent, as in PostgreSQL.
-    pub fn carry_out(&self, session: u32, signals: &Arc<Signals>) {
-        if !signals.has_wishes() {
-            return;
-        }
+    /// Carries out the wishes of a session's transaction at its commit, whose locks are still held; true if there are
+    /// notifications, for which [`Channels::is_behind`] has to follow. Of equal notifications in one transaction only
+    /// one is sent, as in PostgreSQL.
+    pub fn commit(&self, session: u32, signals: &Arc<Signals>) -> bool {
         let wishes = signals.take_wishes();
-        let ends_some = wishes.iter().any(|wish| matches!(wish, Wish::Unlisten(Some(_))));
         let mut sent = HashSet::new();
-        let mut listeners = self.listeners.lock();
+        let mut notifications = Vec::new();
+        let mut line = self.line.lock();
+        line.commits += 1;
+        let number = line.commits;
+        let listeners = &mut line.listeners;
         for wish in wishes {
             match wish {
                 Wish::Listen(channel) => {
-                    listeners.entry(channel).or_default().insert(session, Arc::clone(signals));
+                    let sessions = listeners.entry(channel).or_default();
+                    let signals = Arc::clone(signals);
+                    sessions.entry(session).or_insert(Listener { signals, since: number });
                 }
                 Wish::Unlisten(Some(channel)) => {
                     if let Some(sessions) = listeners.get_mut(&channel) {
                         sessions.remove(&session);
+                        if sessions.is_empty() {
+                            listeners.remove(&channel);
+                        }
                     }
                 }
-                Wish::Unlisten(None) => forget(&mut listeners, session),
+                Wish::Unlisten(None) => forget(listeners, session),
                 Wish::Notify { channel, payload } => {
-                    if !sent.insert((channel.clone(), payload.clone())) {
-                        continue;
-                    }
-                    let told = listeners.get(&channel).into_iter().flat_map(HashMap::values);
-                    for listener in told {
-                        let (channel, payload) = (channel.clone(), payload.clone());
-                        let notification = Notification { session, channel, payload };
-                        listener.deliver(notification);
+                    if sent.insert((channel.clone(), payload.clone())) {
+                        notifications.push((channel, payload));
                     }
                 }
             }
         }
-        if ends_some {
-            listeners.retain(|_, sessions| !sessions.is_empty());
+        if notifications.is_empty() {
+            return false;
+        }
+        let bytes = Queued::of(&notifications);
+        line.outgoing.push_back(Outgoing {
+            session,
+            number,
+            lsn: None,
+            notifications,
+            _bytes: bytes,
+        });
+        self.waiting.store(line.outgoing.len(), Ordering::Relaxed);
+        true
+    }
+
+    /// Notes how far the log must be durable before the notifications of the session's last commit are sent;
+    /// [`Channels::send`] has to follow.
+    pub fn is_behind(&self, session: u32, lsn: Lsn) {
+        let mut line = self.line.lock();
+        let is_own =
+            |outgoing: &&mut Outgoing| outgoing.session == session && outgoing.lsn.is_none();
+        // A commit that has changed who listens alone has put nothing in line.
+        if let Some(outgoing) = line.outgoing.iter_mut().rev().find(is_own) {
+            outgoing.lsn = Some(lsn);
         }
     }
 
-    /// Removes a session that has ended, or that no longer listens.
+    /// Whether notifications may wait. A session sees its own ones.
+    pub fn are_waiting(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
+    }
+
+    /// Sends the notifications at the head of the line whose commits are durable, and drops those that will never be.
+    pub fn send(&self, log: BatchEnd) {
+        let mut told: Vec<Arc<Signals>> = Vec::new();
+        let mut line = self.line.lock();
+        if log.is_last {
+            line.outgoing.retain(|outgoing| outgoing.lsn.is_none_or(|lsn| lsn <= log.durable));
+        }
+        let is_durable = |outgoing: &Outgoing| outgoing.lsn.is_some_and(|lsn| lsn <= log.durable);
+        while line.outgoing.front().is_some_and(is_durable) {
+            let outgoing = line.outgoing.pop_front().expect("just looked at");
+            let Outgoing { session, number, notifications, _bytes, .. } = outgoing;
+            for (channel, payload) in notifications {
+                let listeners = line.listeners.get(&channel).into_iter().flat_map(HashMap::values);
+                for listener in listeners.filter(|listener| listener.since <= number) {
+                    let (channel, payload) = (channel.clone(), payload.clone());
+                    listener.signals.mail.put(Notification { session, channel, payload });
+                    if !told.iter().any(|known| Arc::ptr_eq(known, &listener.signals)) {
+                        told.push(Arc::clone(&listener.signals));
+                    }
+                }
+            }
+        }
+        self.waiting.store(line.outgoing.len(), Ordering::Relaxed);
+        drop(line);
+        told.iter().for_each(|signals| signals.wake());
+    }
+
+    /// Removes a session that has ended, or that no longer listens. Its own notifications stay in line.
     pub fn forget(&self, session: u32) {
-        forget(&mut self.listeners.lock(), session);
+        forget(&mut self.line.lock().listeners, session);
     }
 }
 
-fn forget(listeners: &mut HashMap<String, HashMap<u32, Arc<Signals>>>, session: u32) {
+fn forget(listeners: &mut HashMap<String, HashMap<u32, Listener>>, session: u32) {
     listeners.values_mut().for_each(|sessions| drop(sessions.remove(&session)));
     listeners.retain(|_, sessions| !sessions.is_empty());
 }
@@ -286,4 +392,92 @@ fn check_channel(channel: &str) -> Result<()> {
 
 fn invalid(message: &str) -> SqlError {
     SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A session, the log at some place, and what is heard.
+    fn session(channels: &Channels, number: u32, wishes: &[Wish]) -> Arc<Signals> {
+        let signals = Arc::new(Signals::default());
+        wish(channels, number, &signals, wishes);
+        signals
+    }
+
+    fn wish(channels: &Channels, number: u32, signals: &Arc<Signals>, wishes: &[Wish]) -> bool {
+        for wish in wishes {
+            signals.wish(wish.clone()).expect("few and short");
+        }
+        channels.commit(number, signals)
+    }
+
+    fn notify(payload: &str) -> Wish {
+        Wish::Notify { channel: "c".to_owned(), payload: payload.to_owned() }
+    }
+
+    fn durable(lsn: u64) -> BatchEnd {
+        BatchEnd { durable: Lsn(lsn), is_last: false }
+    }
+
+    fn heard(signals: &Signals) -> Vec<String> {
+        signals.take_mail().into_iter().map(|notification| notification.payload).collect()
+    }
+
+    #[test]
+    fn notifications_go_out_once_durable_in_the_order_of_commits() {
+        let channels = Channels::default();
+        let listen = [Wish::Listen("c".to_owned())];
+        let listener = session(&channels, 1, &listen);
+        let (first, second) = (Arc::default(), Arc::default());
+        assert!(wish(&channels, 2, &first, &[notify("a"), notify("b"), notify("a")]));
+        assert!(wish(&channels, 3, &second, &[notify("c")]));
+        let late = session(&channels, 4, &listen);
+        // The second one's commit returns first, and is durable first.
+        channels.is_behind(3, Lsn(10));
+        channels.send(durable(10));
+        assert!(
+            heard(&listener).is_empty() && channels.are_waiting(),
+            "the first one's come first"
+        );
+        channels.is_behind(2, Lsn(20));
+        channels.send(durable(19));
+        assert!(heard(&listener).is_empty(), "not durable");
+        channels.send(durable(20));
+        assert_eq!(heard(&listener), ["a", "b", "c"]);
+        assert!(heard(&late).is_empty(), "it listens since later");
+        assert!(!channels.are_waiting());
+    }
+
+    #[test]
+    fn what_never_becomes_durable_is_never_sent() {
+        let channels = Channels::default();
+        let listener = session(&channels, 1, &[Wish::Listen("c".to_owned())]);
+        let signals = Arc::default();
+        for (lsn, payload) in [(10, "lost"), (0, "of no change")] {
+            assert!(wish(&channels, 2, &signals, &[notify(payload)]));
+            channels.is_behind(2, Lsn(lsn));
+        }
+        channels.send(durable(9));
+        assert!(heard(&listener).is_empty(), "the first one's come first");
+        channels.send(BatchEnd { durable: Lsn(9), is_last: true });
+        assert_eq!(heard(&listener), ["of no change"]);
+        assert!(!channels.are_waiting());
+    }
+
+    #[test]
+    fn who_has_ended_listening_hears_nothing() {
+        let channels = Channels::default();
+        let listen = [Wish::Listen("c".to_owned())];
+        let listener = session(&channels, 1, &listen);
+        let gone = session(&channels, 2, &listen);
+        let own = session(&channels, 3, &[notify("x"), Wish::Listen("c".to_owned())]);
+        channels.is_behind(3, Lsn(10));
+        channels.forget(2);
+        wish(&channels, 1, &listener, &[Wish::Unlisten(None)]);
+        wish(&channels, 1, &listener, &listen);
+        channels.send(durable(10));
+        assert!(heard(&gone).is_empty() && heard(&listener).is_empty());
+        assert_eq!(heard(&own), ["x"], "a session hears itself");
+    }
 }

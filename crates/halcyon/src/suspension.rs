@@ -93,6 +93,7 @@ impl Session {
             Err(error) => Err(log_error(error)),
         };
         self.entry.set_syncing(false);
+        self.shared.send_notifications();
         let Syncing { run, ran, out, .. } = *syncing;
         if synced.is_err() {
             self.copying = None;
@@ -120,6 +121,10 @@ impl Session {
     pub(crate) fn leave_disk(&mut self) {
         if self.syncing.take().is_some() {
             self.entry.set_syncing(false);
+            // What was committed stays so, and others may have to hear of it.
+            if let Some(durable) = &self.shared.durable {
+                durable.log.soon();
+            }
         }
     }
 

@@ -14,7 +14,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use corpus::{Expected, Style, Tally, judge, known_failures, repository};
-use halcyon::{Database, Session, SqlError, SqlState, SqlType, TextFormat};
+use halcyon::{
+    Database, DatabaseOptions, Session, SqlError, SqlState, SqlType, TextFormat, Workers,
+};
 use sqllogictest::{DB, DBOutput, DefaultColumnType};
 
 struct Engine {
@@ -73,7 +75,16 @@ impl DB for Engine {
 }
 
 fn run_file(path: &Path, name: &str, style: Style, point_plans: bool) -> Tally {
-    let database = Database::in_memory();
+    run_file_in(&Database::in_memory(), path, name, style, point_plans)
+}
+
+fn run_file_in(
+    database: &Database,
+    path: &Path,
+    name: &str,
+    style: Style,
+    point_plans: bool,
+) -> Tally {
     let expected = Arc::new(Mutex::new(Vec::new()));
     corpus::run_file(path, name, style, &expected, || {
         let mut session = database.session();
@@ -104,6 +115,38 @@ fn sqlites_corpus_passes_on_every_executor() {
     let folder = corpus::whole_corpus().unwrap_or_else(|| repository().join("tests/sql/corpus"));
     let tally = run(&folder, "test", Style::Sqlite);
     judge(&tally, &known_failures("corpus_known_failures.txt"));
+}
+
+/// Files whose statements have exchanges, joins, groups, sorts and subqueries.
+const OF_SCHEDULES: &[&str] =
+    &["aggregates", "correlated", "ctes", "joins", "lateral", "nulls", "subqueries", "windows"];
+
+fn variable(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// Vectorised statements on the deterministic twin of the workers, whose tasks take turns in an order that a seed decides:
+/// a task that is forgotten is an error of its statement, and what fails comes back with its seed.
+#[test]
+fn own_files_pass_in_the_schedules_of_seeds() {
+    let first = variable("HALCYON_SCHEDULE_SEED").unwrap_or(1);
+    let count = variable("HALCYON_SCHEDULE_SEEDS").unwrap_or(1);
+    for seed in first..first + count {
+        let tally = corpus::run_folder(&repository().join("tests/sql"), "slt", |path, name| {
+            let is_wanted = path.file_stem().is_some_and(|stem| {
+                OF_SCHEDULES.iter().any(|wanted| stem.to_str() == Some(*wanted))
+            });
+            if !is_wanted {
+                return Tally::default();
+            }
+            let workers = Workers { count: 3, simulated: Some(seed), ..Workers::default() };
+            let options = DatabaseOptions { threads: 4, workers, ..DatabaseOptions::default() };
+            let database = Database::with_options(options);
+            run_file_in(&database, path, name, Style::Postgres, false)
+        });
+        assert!(tally.run > 300, "{} records", tally.run);
+        assert!(tally.failed.is_empty(), "HALCYON_SCHEDULE_SEED={seed}: {:#?}", tally.failed);
+    }
 }
 
 #[test]

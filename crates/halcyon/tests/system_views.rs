@@ -991,3 +991,28 @@ fn kinds_of_settings(look: &mut Look) {
     let of = "name = 'lock_timeout'";
     assert_eq!(look.at(&mut session, "description", of), "How long a statement waits for a lock.");
 }
+
+/// A block that has changed a table asks how many rows the table has, by queries that run on workers and by point
+/// plans: the answer is that of others, without a wait for the own statement.
+#[test]
+fn a_block_counts_the_tables_that_it_has_changed() {
+    let database = Database::in_memory();
+    let mut session = database.session();
+    run(&mut session, "CREATE TABLE t (id INTEGER PRIMARY KEY)");
+    run(&mut session, "INSERT INTO t SELECT i FROM generate_series(1, 100) AS s(i)");
+    let size = one(&mut session, "SELECT pg_table_size('t')");
+    run(&mut session, "BEGIN");
+    run(&mut session, "INSERT INTO t SELECT i FROM generate_series(101, 90000) AS s(i)");
+    let began = Instant::now();
+    for (asked, expected) in [
+        ("SELECT reltuples::bigint FROM pg_class WHERE relname = 't'", "100"),
+        ("SELECT pg_table_size(oid) FROM pg_class WHERE relname = 't'", &size),
+        ("SELECT rows FROM halcyon.memory WHERE relation = 't' AND index IS NULL", "100"),
+        ("SELECT count(*) FROM pg_class c, t WHERE c.relname = 't' AND c.reltuples = 100", "90000"),
+    ] {
+        assert_eq!(one(&mut session, asked), expected, "{asked}");
+    }
+    assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+    run(&mut session, "COMMIT");
+    assert_eq!(one(&mut session, "SELECT n_live_tup FROM pg_stat_user_tables"), "90000");
+}

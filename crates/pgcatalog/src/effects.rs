@@ -14,15 +14,7 @@ pub enum AdvisoryKey {
 }
 
 /// A request for an advisory lock.
-#[derive(Clone, Copy, Debug)]
-pub struct AdvisoryRequest {
-    /// What is to be locked.
-    pub key: AdvisoryKey,
-    /// Others may hold it shared too.
-    pub shared: bool,
-    /// Held until the transaction ends, else until it is given back.
-    pub of_transaction: bool,
-}
+pub type AdvisoryRequest = halcyon_txn::advisory::AdvisoryRequest<AdvisoryKey>;
 
 /// The engine as functions with effects reach it: on the calling session and on others.
 ///

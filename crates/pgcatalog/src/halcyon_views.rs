@@ -97,7 +97,7 @@ system_views! {
     }
 
     /// One row per worker of the task runtime; none before a statement has needed them. Statements that reach
-    /// few rows, those that wait (`pg_sleep`, advisory locks) and those over system tables need none.
+    /// few rows and those that wait (`pg_sleep`, advisory locks) need none.
     workers: Worker from workers {
         /// Number of the worker, from 0.
         worker: u32,
@@ -803,17 +803,7 @@ pub struct LockRow {
 }
 
 /// An advisory lock, held or awaited.
-#[derive(Clone, Copy, Debug)]
-pub struct AdvisoryRow {
-    /// What is locked.
-    pub key: AdvisoryKey,
-    /// The session that holds or awaits it.
-    pub session: u32,
-    /// Shared or exclusive.
-    pub shared: bool,
-    /// Held or awaited.
-    pub granted: bool,
-}
+pub type AdvisoryRow = halcyon_txn::advisory::AdvisoryLock<AdvisoryKey>;
 
 /// The redo log.
 #[derive(Clone, Debug, Default)]

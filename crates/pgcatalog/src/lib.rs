@@ -19,6 +19,7 @@ mod exported;
 mod functions;
 mod halcyon_views;
 mod information_schema;
+mod measuring;
 mod memory;
 mod objects;
 mod pg_catalog;
@@ -37,6 +38,7 @@ mod workload_views;
 use std::sync::{Arc, OnceLock};
 
 use datafusion::catalog::TableProvider;
+use datafusion::common::Result;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{Expr, LogicalPlan, ScalarUDF};
 use datafusion::sql::sqlparser::ast::Statement;
@@ -58,6 +60,7 @@ pub use halcyon_views::{
 };
 pub use rewrite::rewrite;
 
+use measuring::Taken;
 use objects::{Object, Objects, System};
 
 /// The object id of a function of `pg_proc` by its name, as `regproc` has it; 0 for none.
@@ -103,6 +106,10 @@ impl SystemSchemas for SystemCatalogs {
 
     fn has_function(&self, name: &str) -> bool {
         is_function(name)
+    }
+
+    fn measuring_now(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
+        measuring::measuring_now(plan)
     }
 
     fn names(&self, catalog: &Arc<Catalog>, session: &SessionVars) -> Arc<dyn SystemNames> {
@@ -201,13 +208,27 @@ pub struct Context {
     pub session: SessionVars,
     /// The engine.
     pub live: Arc<dyn Live>,
-    objects: OnceLock<Objects>,
+    objects: Arc<OnceLock<Objects>>,
+    /// The tables of one execution, as they were when it began; `None` elsewhere.
+    taken: Option<Taken>,
 }
 
 impl Context {
     /// A context; cheap until something is asked of it.
     pub fn new(catalog: Arc<Catalog>, session: SessionVars, live: Arc<dyn Live>) -> Arc<Self> {
-        Arc::new(Context { catalog, session, live, objects: OnceLock::new() })
+        Arc::new(Context { catalog, session, live, objects: Arc::default(), taken: None })
+    }
+
+    /// The context of one execution, for which the tables are those of this moment.
+    fn of_now(&self) -> Arc<Self> {
+        let taken = Taken::of(self);
+        Arc::new(Context {
+            catalog: Arc::clone(&self.catalog),
+            session: self.session.clone(),
+            live: Arc::clone(&self.live),
+            objects: Arc::clone(&self.objects),
+            taken: Some(taken),
+        })
     }
 
     fn objects(&self) -> &Objects {
@@ -315,9 +336,10 @@ impl Context {
     /// Roots of a table's partitions, for counts and sizes; none if the session's role may not read
     /// the table.
     fn roots(&self, table: &Table) -> Vec<triomphe::Arc<Partition>> {
-        match self.may_read(table) {
-            true => self.live.roots(table),
-            false => Vec::new(),
+        match &self.taken {
+            _ if !self.may_read(table) => Vec::new(),
+            Some(taken) => taken.roots(table),
+            None => self.live.roots(table),
         }
     }
 

@@ -17,12 +17,12 @@ use arrow::array::{
 use arrow::datatypes::{
     DataType, Field, IntervalMonthDayNano, IntervalUnit, Schema, SchemaRef, TimeUnit,
 };
-use datafusion::catalog::TableProvider;
-use datafusion::catalog::streaming::StreamingTable;
-use datafusion::execution::TaskContext;
-use datafusion::physical_plan::SendableRecordBatchStream;
-use datafusion::physical_plan::memory::MemoryStream;
-use datafusion::physical_plan::streaming::PartitionStream;
+use async_trait::async_trait;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::Result;
+use datafusion::datasource::MemTable;
+use datafusion::logical_expr::{Expr, TableType};
+use datafusion::physical_plan::ExecutionPlan;
 
 use super::Context;
 use super::exported::{OID_ALIAS_KEY, oid_field};
@@ -310,34 +310,44 @@ pub(crate) enum Cell {
 
 /// The table as DataFusion reads it.
 pub(crate) fn provider(def: &'static Def, context: &Arc<Context>) -> Arc<dyn TableProvider> {
-    let source = Source { def, context: Arc::clone(context), schema: def.schema() };
-    let schema = Arc::clone(&source.schema);
-    let table = StreamingTable::try_new(schema, vec![Arc::new(source)])
-        .expect("the source has the table's schema");
-    Arc::new(table)
+    Arc::new(Written { def, context: Arc::clone(context), schema: def.schema() })
 }
 
-struct Source {
+/// A table whose rows are written when a plan over it becomes physical, which is once for each execution.
+///
+/// The thread that begins the execution writes them, since it may wait: some tables count the rows of others,
+/// whose writers it waits for. Operators find a table in memory, and wait for nothing.
+struct Written {
     def: &'static Def,
     context: Arc<Context>,
     schema: SchemaRef,
 }
 
-impl fmt::Debug for Source {
+impl fmt::Debug for Written {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "system table {}", self.def.name)
     }
 }
 
-impl PartitionStream for Source {
-    fn schema(&self) -> &SchemaRef {
-        &self.schema
+#[async_trait]
+impl TableProvider for Written {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
     }
 
-    fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
-        let batch = self.def.rows(&self.context);
-        let stream = MemoryStream::try_new(vec![batch], Arc::clone(&self.schema), None)
-            .expect("no projection is asked of it");
-        Box::pin(stream)
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let rows = self.def.rows(&self.context);
+        let table = MemTable::try_new(Arc::clone(&self.schema), vec![vec![rows]])?;
+        table.scan(state, projection, filters, limit).await
     }
 }

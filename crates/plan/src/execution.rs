@@ -54,13 +54,18 @@ pub enum Answer {
     Sequence(Step),
 }
 
-/// Functions that wait: for time to pass, for other sessions, or for the writers of a table at which they look.
-pub const WAITING: [&str; 11] = [
+/// Functions that wait: for time to pass, or for other sessions.
+const WAITING: [&str; 5] = [
     "pg_sleep",
     "pg_advisory_lock",
     "pg_advisory_lock_shared",
     "pg_advisory_xact_lock",
     "pg_advisory_xact_lock_shared",
+];
+
+/// Functions that measure tables. A task may not wait for the writers of a table, so an execution takes the tables as
+/// they are when it begins ([`crate::system_names::SystemSchemas::measuring_now`]).
+const MEASURING: [&str; 6] = [
     "pg_relation_size",
     "pg_table_size",
     "pg_indexes_size",
@@ -72,6 +77,11 @@ pub const WAITING: [&str; 11] = [
 /// Whether a function waits: no task may call it.
 pub fn waits(name: &str) -> bool {
     WAITING.contains(&name)
+}
+
+/// Whether a function measures tables.
+pub fn measures(name: &str) -> bool {
+    MEASURING.contains(&name)
 }
 
 /// The effect of a function of sequences on its arguments.

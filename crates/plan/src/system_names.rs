@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use datafusion::catalog::TableProvider;
-use datafusion::logical_expr::ScalarUDF;
+use datafusion::common::Result;
+use datafusion::logical_expr::{LogicalPlan, ScalarUDF};
 use datafusion::sql::sqlparser::ast::Statement;
 
 use halcyon_catalog::Catalog;
@@ -22,6 +23,10 @@ pub trait SystemSchemas: Send + Sync {
 
     /// Whether a function of this name, in lower case and without its schema, exists.
     fn has_function(&self, name: &str) -> bool;
+
+    /// A plan whose functions that measure tables ([`crate::execution::measures`]) measure them as they are now. Waits
+    /// for the writers of tables, which the functions do not any more.
+    fn measuring_now(&self, plan: LogicalPlan) -> Result<LogicalPlan>;
 
     /// Tables and functions as one session sees them at one version of the catalog.
     fn names(&self, catalog: &Arc<Catalog>, session: &SessionVars) -> Arc<dyn SystemNames>;
@@ -52,6 +57,10 @@ impl SystemSchemas for NoSystemSchemas {
 
     fn has_function(&self, _: &str) -> bool {
         false
+    }
+
+    fn measuring_now(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
+        Ok(plan)
     }
 
     fn names(&self, _: &Arc<Catalog>, _: &SessionVars) -> Arc<dyn SystemNames> {

@@ -22,6 +22,10 @@ pub struct Workers {
     /// tests and comparisons.
     #[doc(hidden)]
     pub own_threads: bool,
+    /// The workers take turns on the thread that reads a statement's rows, in an order that the seed decides and in
+    /// virtual time: the deterministic twin, for tests. Only for sessions of programs that embed the database.
+    #[doc(hidden)]
+    pub simulated: Option<u64>,
 }
 
 /// Workers that an island of the task runtime may have.
@@ -85,6 +89,10 @@ pub(crate) fn config(workers: &Workers, topology: &Topology) -> Config {
 
 /// Starts the workers. Without the dedicated ones, if the system refuses them.
 pub(crate) fn start(workers: &Workers) -> Runtime {
+    if let Some(seed) = workers.simulated {
+        let config = Config::shared(workers.count.max(1));
+        return Runtime::simulated(config, seed).expect("the configuration has workers");
+    }
     let topology = Topology::of_this_machine_or_flat();
     let started = Runtime::new(config(workers, &topology)).or_else(|error| {
         tracing::warn!("workers are started as if nothing were said of them: {error}");

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use async_trait::async_trait;
-use datafusion::catalog::streaming::StreamingTable;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Constraint, Constraints, Result};
@@ -177,15 +176,6 @@ pub fn tables_of(plan: &LogicalPlan) -> Vec<Arc<Table>> {
         Ok(TreeNodeRecursion::Continue)
     });
     tables
-}
-
-/// Whether a source is a table of the system schemas, whose rows are made when the statement runs.
-pub fn is_system_table(source: &Arc<dyn TableSource>) -> bool {
-    let source = source.downcast_ref::<DefaultTableSource>();
-    source.is_some_and(|source| {
-        let provider: &dyn std::any::Any = source.table_provider.as_ref();
-        provider.is::<StreamingTable>()
-    })
 }
 
 /// The catalog's table behind a planner's source, if the source is a table of ours.

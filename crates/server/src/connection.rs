@@ -23,7 +23,7 @@ use std::collections::HashMap;
 use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -32,6 +32,7 @@ use halcyon::{
 };
 use halcyon_base::duty;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::block_in_place;
 
@@ -46,6 +47,9 @@ use crate::wire::frontend::{Message, ProtocolError};
 use crate::wire::input::{Input, InputError};
 
 use extended::Portal;
+
+/// How long a thread that leaves its lane waits for another one to take it.
+const TAKEOVER_MAX: Duration = Duration::from_millis(20);
 
 /// Bytes of a text that takes longer to read than a thread's other work takes to hand over.
 const LONG_TEXT: usize = 16 * 1024;
@@ -152,7 +156,19 @@ impl From<End> for Failure {
 /// Runs what may wait for locks or compute for long: on the thread that serves the network, which is
 /// relieved of that when it comes to waiting or lasts.
 fn running<T>(work: impl FnOnce() -> T) -> T {
-    duty::on_duty(|work| block_in_place(work), work)
+    duty::on_duty(|work| block_in_place(work), leave_lane, work)
+}
+
+/// Another thread takes the calling one's place in its lane. The lane is offered to a thread of the lane's pool; the
+/// calling thread would take it back at once, so it waits until the lane's next task has run.
+fn leave_lane() {
+    let lane = Handle::current();
+    block_in_place(|| {
+        let (taken, is_taken) = mpsc::channel::<()>();
+        lane.spawn(async move { drop(taken) });
+        // Without a thread to spare in the pool the lane stays where it is.
+        let _ = is_taken.recv_timeout(TAKEOVER_MAX);
+    });
 }
 
 /// Runs what lasts in any case.

@@ -30,10 +30,11 @@
 //!
 //! Where to start: `lock` (the lock word), `transaction`, `cut` (the snapshot protocol), `cell`
 //! (the only `unsafe`: a root behind its lock). The models are in `tests/models.rs`; those of who writes the log, in
-//! `log/models.rs`.
+//! `log/models.rs`, and of waits for advisory locks, in `advisory/models.rs`.
 //!
 //! This crate knows nothing of SQL, of catalogs and of plans.
 
+pub mod advisory;
 mod body;
 mod cell;
 mod center;
@@ -70,7 +71,7 @@ pub use lock_error::{Deadlock, LockError, Wait};
 pub use log::damage::Damage;
 pub use log::disk::{Disk, File, Storage};
 pub use log::reader::LogEnd;
-pub use log::{DurableWait, Log, LogError, LogOptions, LogStatistics, Lsn, MARK_BYTES};
+pub use log::{BatchEnd, DurableWait, Log, LogError, LogOptions, LogStatistics, Lsn, MARK_BYTES};
 pub use manager::{LockInfo, Manager};
 pub use published::{TransactionInfo, TransactionState};
 pub use recovery::{Progress, Recovered, Repaired, recover, repair};

@@ -67,6 +67,21 @@ pub const PROMISE_WITHOUT_BYTES: Bug = Bug(
     "a task that goes away promises that the writer thread will write, though all has been taken",
 );
 
+/// A task leaves its waker for an advisory lock after it has looked whether the lock is free.
+pub const LATE_ADVISORY_WAKER: Bug = Bug(
+    "a task leaves its waker for an advisory lock after it has looked whether the lock is free",
+);
+/// The locks of a transaction or session that ends are given back, and no task is woken.
+pub const UNTOLD_RELEASE: Bug =
+    Bug("the locks of a transaction or session that ends are given back, and no task is woken");
+/// A task that goes away from the queue of an advisory lock does not have the next one woken.
+pub const TURN_NOT_HANDED_ON: Bug = Bug(
+    "a task that goes away from the queue of an advisory lock does not have the next one woken",
+);
+/// The first in the queue of an advisory lock is woken, whether it can take the lock or not.
+pub const FIRST_ONLY: Bug =
+    Bug("the first in the queue of an advisory lock is woken, whether it can take the lock or not");
+
 pub(crate) use halcyon_base::planted::is;
 #[cfg(shuttle)]
 pub use halcyon_base::planted::plant;

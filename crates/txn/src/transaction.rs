@@ -173,6 +173,17 @@ impl Transaction {
         }
     }
 
+    /// Runs a part of a statement that does not touch the transaction. Cuts find the transaction at rest meanwhile, also
+    /// cuts that the part itself takes.
+    pub fn resting<R>(&mut self, part: impl FnOnce() -> R) -> R {
+        let seat = self.seat();
+        seat.publish_undo();
+        seat.rest();
+        let result = part();
+        self.seat().rouse();
+        result
+    }
+
     /// As [`Transaction::serve_cuts`], without missing one whose moment came before the transaction's last
     /// lock.
     pub(crate) fn serve_all_cuts(&mut self) {

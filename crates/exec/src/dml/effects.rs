@@ -10,6 +10,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use halcyon_base::duty;
 use halcyon_base::ids::{RowId, TableId};
 use halcyon_store::{KeyBuf, Value, ValueRef};
 use halcyon_txn::Mode;
@@ -17,6 +18,7 @@ use halcyon_txn::Mode;
 use super::generated::with_generated;
 use super::source::{self, Cell};
 use super::target::{LateRow, Target};
+use super::walk::PAUSE_ROWS;
 use super::{Scope, WriteContext, owned};
 use crate::constraints::still_referenced;
 use crate::referrers::{Referrers, target_has};
@@ -352,7 +354,10 @@ impl Effects {
         arena: &Arena,
     ) -> Result<Vec<Changed>> {
         let mut changed = Vec::new();
-        for act in acts {
+        for (number, act) in acts.into_iter().enumerate() {
+            if number % PAUSE_ROWS == PAUSE_ROWS - 1 {
+                duty::lasts();
+            }
             let target = &self.nodes[act.node].target;
             let handle = cx.lock(act.at, act.partition);
             // Two keys of one table may lead to the same row.

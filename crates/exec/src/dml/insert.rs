@@ -9,6 +9,7 @@ use datafusion::sql::sqlparser::ast::{
     self, ConflictTarget, Expr, ObjectName, OnConflictAction, OnInsert, SelectItem, SetExpr,
     TableObject,
 };
+use halcyon_base::duty;
 use halcyon_base::ids::{IndexId, RowId};
 use halcyon_store::{Conflict, KeyBuf, ValueRef};
 use halcyon_txn::Mode;
@@ -755,6 +756,7 @@ impl Insert {
             self.run_row(cx, cells, rows, at, key, arena, &mut progress)?;
             if number % 256 == 255 {
                 arena.reset();
+                duty::lasts();
             }
             // Rows may be large: a statement that is refused memory ends at once.
             if cx.env.cancel.is_cancelled() {

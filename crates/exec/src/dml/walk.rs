@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use halcyon_base::duty;
 use halcyon_base::ids::RowId;
 use halcyon_sql::coerce::Arena;
 use halcyon_sql::error::{Result, SqlError, SqlState};
@@ -11,7 +12,7 @@ use halcyon_store::ValueRef;
 use super::{WriteContext, cancelled, split_row_id};
 
 /// After so many rows memory is given back.
-const PAUSE_ROWS: usize = 256;
+pub(super) const PAUSE_ROWS: usize = 256;
 
 /// Calls `write` for each row of the target that the source names in its first column: with the row's
 /// number within `rows`, and its partition and id. `repeats`: the source may name a row several times,
@@ -41,6 +42,7 @@ pub(super) fn each_target_row<'c>(
         written += 1;
         if at % PAUSE_ROWS == PAUSE_ROWS - 1 {
             arena.reset();
+            duty::lasts();
         }
         // Rows may be large: a statement that is refused memory ends at once.
         if cx.env.cancel.is_cancelled() {

@@ -4,6 +4,7 @@
 //! inner side of a semi join) stops only its own input.
 
 use halcyon_base::SqlState;
+use halcyon_base::duty;
 use halcyon_store::{Cursor, KeyBuf, Partition, RowRef, ValueRef};
 use halcyon_txn::Mode;
 use smallvec::SmallVec;
@@ -26,6 +27,9 @@ use halcyon_sql::rows::RowSink;
 
 /// Rows between two looks at whether the statement is cancelled.
 const POLL_ROWS: u32 = 1_024;
+
+/// Visits of rows after which a plan lasts: some hundred microseconds.
+const LONG_VISITS: u32 = 4 * POLL_ROWS;
 
 /// The state of a running plan.
 pub(super) struct Cx<'a> {
@@ -216,6 +220,9 @@ impl<'a> Cx<'a> {
         self.polled += 1;
         if self.polled.is_multiple_of(POLL_ROWS) {
             self.is_exhausted = self.polled >= self.visits_max;
+            if self.polled >= LONG_VISITS {
+                duty::lasts();
+            }
             if self.env.cancel.is_cancelled() {
                 return Err(SqlError::new(
                     SqlState::QUERY_CANCELED,

@@ -1,11 +1,13 @@
 //! Several sessions at once: waiting, deadlock, timeouts, cancellation, snapshots beside writers.
 
+use std::cell::Cell;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use halcyon::{SqlState, params};
+use halcyon::{Database, SqlState, params};
+use halcyon_base::duty;
 
 use crate::{items, one, state};
 
@@ -160,4 +162,59 @@ fn transfers_conserve_the_total_in_every_snapshot() {
         done.store(true, Ordering::Relaxed);
         reader.join().unwrap();
     });
+}
+
+thread_local!(static RELIEVED: Cell<u32> = const { Cell::new(0) });
+thread_local!(static LEFT: Cell<u32> = const { Cell::new(0) });
+
+/// A statement that reaches few rows has been short so often that it runs on duty. When it reaches many, its thread
+/// leaves the duty in the middle, so that others are served: whichever loop over rows it is that lasts.
+#[test]
+fn a_statement_that_was_short_leaves_its_duty_when_it_lasts() {
+    let database = Database::in_memory();
+    let mut session = database.session();
+    session
+        .batch(
+            "CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER);
+             CREATE TABLE parent (id INTEGER PRIMARY KEY);
+             CREATE TABLE child (id INTEGER PRIMARY KEY, of INTEGER REFERENCES parent ON DELETE CASCADE);
+             CREATE INDEX ON child (of);
+             INSERT INTO parent SELECT i FROM generate_series(1, 5) AS s(i);
+             INSERT INTO t SELECT i, 0 FROM generate_series(1, 20000) AS s(i)",
+        )
+        .unwrap();
+    let prepared = [
+        ("UPDATE t SET n = n + 1 WHERE id <= $1", ""),
+        ("DELETE FROM t WHERE id <= $1", ""),
+        (
+            "DELETE FROM parent WHERE id = $1 - 19999",
+            "INSERT INTO child SELECT i, 1 FROM generate_series(1, 5000) AS s(i)",
+        ),
+    ];
+    let relief = |work: &mut dyn FnMut()| {
+        RELIEVED.set(RELIEVED.get() + 1);
+        work();
+    };
+    for (text, before) in prepared {
+        let statement = session.prepare(text).unwrap();
+        let mut run = |reached: i32| {
+            RELIEVED.set(0);
+            LEFT.set(0);
+            let ran = || session.execute(&statement, params![reached]);
+            duty::on_duty(relief, || LEFT.set(LEFT.get() + 1), ran).unwrap();
+            (RELIEVED.get(), LEFT.get())
+        };
+        let on_duty = (0..10_000).any(|_| run(0) == (0, 0) && run(-1) == (0, 0));
+        assert!(on_duty, "{text} is never short");
+        session.batch(before).unwrap();
+        let statement = session.prepare(text).unwrap();
+        RELIEVED.set(0);
+        LEFT.set(0);
+        let ran = || session.execute(&statement, params![20_000]);
+        duty::on_duty(relief, || LEFT.set(LEFT.get() + 1), ran).unwrap();
+        // On a busy machine the last short run may have lasted: then the thread was relieved before the statement ran,
+        // and once more before the commit.
+        let (left, relieved) = (LEFT.get(), RELIEVED.get());
+        assert!(left == 1 || relieved == 2, "{text}: {left}, {relieved}");
+    }
 }

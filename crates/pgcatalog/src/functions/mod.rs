@@ -171,6 +171,16 @@ pub(super) fn is_ours(function: &ScalarUDF) -> bool {
     inner.is::<Function>()
 }
 
+/// The same function with the context that `other` gives in place of its own; `None` if it is none of these.
+pub(super) fn within(
+    function: &ScalarUDF,
+    other: &mut dyn FnMut(&Arc<Context>) -> Arc<Context>,
+) -> Option<ScalarUDF> {
+    let inner: &dyn Any = function.inner().as_ref();
+    let Function { definition, context, .. } = inner.downcast_ref()?;
+    Some(Function::of(definition, &other(context)))
+}
+
 /// A function with the context that it answers from.
 struct Function {
     definition: &'static Definition,
@@ -205,6 +215,7 @@ impl PartialEq for Function {
             && own.session.session_id == others.session.session_id
             && own.session.user == others.session.user
             && own.session.search_path == others.session.search_path
+            && own.taken.is_some() == others.taken.is_some()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Many clients, and clients that are slower than their results.
 
 use std::io::Read as _;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use halcyon_server::{Server, ServerConfig};
 
@@ -230,10 +230,66 @@ fn whatever_waits_leaves_the_network_to_another_thread() {
     }
 }
 
+/// A server with one thread for the network, and statements that were short until one of them reaches all rows: others
+/// are served meanwhile.
+#[test]
+fn a_write_that_lasts_leaves_the_network_to_another_thread() {
+    let server = server_with(ServerConfig { threads: 1, ..ServerConfig::default() });
+    let mut writer = Raw::connect(server.address());
+    writer.ok("CREATE TABLE t (id INTEGER PRIMARY KEY, g INTEGER, n INTEGER)");
+    writer.ok("CREATE TABLE u (id INTEGER PRIMARY KEY, g INTEGER, n INTEGER)");
+    writer.ok("INSERT INTO t SELECT i, i % 7, 0 FROM generate_series(1, 150000) AS s(i)");
+    writer.ok("CREATE MATERIALIZED VIEW v AS SELECT g, SUM(n) AS n FROM t GROUP BY g");
+    let writes = [
+        "UPDATE t SET n = n + 1 WHERE id <= ",
+        "INSERT INTO u SELECT * FROM t WHERE id <= ",
+        "SELECT count(n) FROM t WHERE id <= ",
+        "DELETE FROM u WHERE id <= ",
+        "UPDATE t SET n = 1 / (150000 - id) WHERE id <= ",
+    ];
+    for write in writes {
+        for _ in 0..20 {
+            writer.ok(&format!("{write}0"));
+        }
+        let mut newcomer = Raw::connect(server.address());
+        newcomer.ok("SELECT 1");
+        let began = Instant::now();
+        writer.send(&query(&format!("{write}150000")));
+        std::thread::sleep(Duration::from_millis(5));
+        let mut longest = Duration::ZERO;
+        let mut answered = 0;
+        writer.stream.set_nonblocking(true).expect("a socket");
+        while writer.stream.peek(&mut [0]).is_err() {
+            let asked = Instant::now();
+            newcomer.ok("SELECT 1");
+            longest = longest.max(asked.elapsed());
+            answered += 1;
+        }
+        writer.stream.set_nonblocking(false).expect("a socket");
+        let took = began.elapsed();
+        let answer = writer.until(b'Z');
+        println!("{write}: {took:?}, {answered} answers meanwhile, the longest {longest:?}");
+        let fails = write.contains('/');
+        assert_eq!(answer.iter().any(|frame| frame.kind == b'E'), fails, "{write}: {answer:?}");
+        assert!(longest < took / 2 || took < Duration::from_millis(50), "{write}: {longest:?}");
+    }
+}
+
 /// Threads of this process.
 #[cfg(target_os = "linux")]
 fn thread_count() -> usize {
     std::fs::read_dir("/proc/self/task").expect("Linux tells").count()
+}
+
+/// How many threads of this process run a statement that waits in the middle.
+#[cfg(target_os = "linux")]
+fn own_thread_count() -> usize {
+    let threads = std::fs::read_dir("/proc/self/task").expect("Linux tells");
+    let name = |thread: std::io::Result<std::fs::DirEntry>| {
+        // A thread may end meanwhile.
+        std::fs::read_to_string(thread.expect("Linux tells").path().join("comm")).ok()
+    };
+    threads.filter_map(name).filter(|name| name.starts_with("halcyon-waits")).count()
 }
 
 /// A server with two lanes for a test that counts threads; `None` unless the test runs alone.
@@ -395,6 +451,53 @@ fn statements_that_compute_keep_no_thread() {
     eventually("no task is left", || watcher.count("SELECT count(*) FROM halcyon.tasks") == 0);
 }
 
+/// Queries over system tables, some of which count the rows of tables, by both protocols and in blocks.
+#[cfg(target_os = "linux")]
+#[test]
+fn queries_over_system_tables_have_no_thread_of_their_own() {
+    const READERS: usize = 200;
+    let alone = lone_server("load::queries_over_system_tables_have_no_thread_of_their_own");
+    let Some(server) = alone else { return };
+    let mut watcher = Raw::connect(server.address());
+    watcher.ok("CREATE TABLE t (id INTEGER PRIMARY KEY, name TEXT)");
+    watcher.ok("INSERT INTO t SELECT i, 'x' FROM generate_series(1, 5000) AS s(i)");
+    let described = "SELECT a.attname, c.reltuples::int, pg_table_size(c.oid) > 0 FROM pg_class c \
+        JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_attribute a ON a.attrelid = c.oid \
+        WHERE c.relname = 't' AND n.nspname = 'public' AND a.attnum > 0 ORDER BY a.attnum";
+    watcher.ok(described);
+    let before = thread_count();
+    let mut readers: Vec<_> = (0..READERS).map(|_| Raw::connect(server.address())).collect();
+    for (number, reader) in readers.iter_mut().enumerate() {
+        let asked = match number % 3 {
+            0 => query(described),
+            1 => query(&format!("BEGIN; {described}; COMMIT")),
+            _ => [parse("", described), bind("", "", &[]), execute("", 0), sync()].concat(),
+        };
+        reader.send(&asked);
+    }
+    let mut most = 0;
+    for reader in &mut readers {
+        most = most.max(own_thread_count());
+        let answer = reader.until(b'Z');
+        let rows = answer.iter().filter(|frame| frame.kind == b'D').map(|frame| &frame.body[..]);
+        let expected: [&[u8]; 2] = [
+            b"\0\x03\0\0\0\x02id\0\0\0\x045000\0\0\0\x01t",
+            b"\0\x03\0\0\0\x04name\0\0\0\x045000\0\0\0\x01t",
+        ];
+        assert_eq!(rows.collect::<Vec<_>>(), expected, "{answer:?}");
+    }
+    assert_eq!(most, 0, "threads of queries");
+    // Threads that have planned end when they have had nothing to do for ten seconds.
+    eventually("threads that have planned are gone", || thread_count() <= before + 2);
+    // A wait in the middle of a statement is seen.
+    let mut sleeper = Raw::connect(server.address());
+    sleeper.send(&query("SELECT pg_sleep(60) FROM t"));
+    eventually("one that waits over rows has a thread", || own_thread_count() == 1);
+    let sleeps = "query LIKE 'SELECT pg_sleep%'";
+    watcher.ok(&format!("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE {sleeps}"));
+    sleeper.until(b'Z');
+}
+
 /// Sessions that commit while another is at the disk wait without a thread, whether they wrote in a statement of their own
 /// or in a block, and each has its rows when the server starts again.
 #[cfg(target_os = "linux")]
@@ -413,15 +516,18 @@ fn commits_that_wait_for_the_disk_keep_no_thread() {
     let server = start();
     let mut watcher = Raw::connect(server.address());
     watcher.ok("CREATE TABLE t (id INTEGER PRIMARY KEY)");
+    let mut listener = Raw::connect(server.address());
+    listener.ok("LISTEN c");
     let mut writers: Vec<_> = (0..WRITERS).map(|_| Raw::connect(server.address())).collect();
     let before = thread_count();
     let mut most = 0;
     for commit in 0..COMMITS {
         for (number, writer) in writers.iter_mut().enumerate() {
             let text = format!("INSERT INTO t VALUES ({})", commit * WRITERS + number);
-            let asked = match number % 3 {
+            let asked = match number % 4 {
                 0 => query(&text),
                 1 => query(&format!("BEGIN; {text}; COMMIT")),
+                2 => query(&format!("BEGIN; {text}; NOTIFY c, '{commit}'; COMMIT")),
                 _ => [parse("", &text), bind("", "", &[]), execute("", 0), sync()].concat(),
             };
             writer.send(&asked);
@@ -436,7 +542,14 @@ fn commits_that_wait_for_the_disk_keep_no_thread() {
     assert!(most <= before + WRITERS / 2, "{before} threads, and then {most}");
     let batches = "SELECT commits > syncs FROM halcyon.log";
     assert_eq!(&watcher.query(batches)[1].body[6..], b"t", "commits share batches");
-    drop((writers, watcher));
+    let mut told: Vec<Frame> = Vec::new();
+    while told.len() < WRITERS / 4 * COMMITS {
+        told.extend(listener.until(b'A'));
+    }
+    let payloads = told.iter().map(|frame| frame.body[frame.body.len() - 2]);
+    let expected = (0..COMMITS).flat_map(|commit| [b'0' + commit as u8; WRITERS / 4]);
+    assert!(payloads.eq(expected), "each is told once, in the order of commits");
+    drop((writers, watcher, listener));
     drop(server);
     let server = start();
     let rows = Raw::connect(server.address()).query("SELECT count(*) FROM t");

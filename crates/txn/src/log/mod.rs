@@ -80,6 +80,11 @@ impl LogError {
         }
     }
 
+    /// Whether the log takes no commit any more once it has failed so.
+    pub fn is_final(&self) -> bool {
+        matches!(self, LogError::Failed { .. } | LogError::Closed)
+    }
+
     /// The error of an operation on `path`. `synced`: whether the operation was a sync.
     pub(crate) fn of(path: &str, error: &io::Error, synced: bool) -> LogError {
         let what = format!("{path}: {error}");
@@ -121,6 +126,15 @@ impl Default for LogOptions {
     fn default() -> Self {
         LogOptions { file_bytes: 16 << 20, delay: Duration::from_millis(200) }
     }
+}
+
+/// How things stand at the end of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchEnd {
+    /// Everything before is durable.
+    pub durable: Lsn,
+    /// Whether nothing behind becomes durable any more.
+    pub is_last: bool,
 }
 
 /// Counts of the log since it was opened.
@@ -200,6 +214,17 @@ impl Log {
     /// The wait of a task for the log to be durable up to `lsn`; none is under way before the task asks.
     pub fn wait_as_task(&self, lsn: Lsn) -> DurableWait {
         DurableWait::new(Arc::clone(self.writer.shared()), lsn)
+    }
+
+    /// Everything before is durable.
+    pub fn durable(&self) -> Lsn {
+        self.writer.shared().durable()
+    }
+
+    /// Sets the function to call at the end of each batch, written or not, on the thread that was at the disk. The
+    /// function is called without any latch of the log, after those who wait were woken. Only the first one is kept.
+    pub fn on_batch(&self, call: impl Fn(BatchEnd) + Send + Sync + 'static) {
+        self.writer.shared().on_batch(Box::new(call));
     }
 
     /// Sees to it that the log becomes durable up to its present end within [`LogOptions::delay`].

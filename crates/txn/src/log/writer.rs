@@ -17,7 +17,7 @@ use super::disk::{File, Storage, read_all};
 use super::frame::{self, FOLDER, FrameKind, file_path, first_of};
 use super::gather::Gather;
 use super::manifest::{self, Known, Manifest, Stage};
-use super::{LogError, LogOptions, LogStatistics, Lsn, MARK_BYTES, Payload};
+use super::{BatchEnd, LogError, LogOptions, LogStatistics, Lsn, MARK_BYTES, Payload};
 use crate::planted;
 use halcyon_base::clock::{self, Moment};
 use halcyon_base::crc32c::crc32c;
@@ -27,7 +27,7 @@ use halcyon_base::sync::thread::{self, JoinHandle, Thread};
 use halcyon_base::sync::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -70,7 +70,12 @@ pub(super) struct Shared {
     files: Files,
     /// Locked by the one thread at the disk, so no thread ever waits for this mutex.
     writing: Mutex<Writing>,
+    /// Called at the end of each batch.
+    on_batch: OnceLock<OnBatch>,
 }
+
+/// A function that is called at the end of each batch.
+type OnBatch = Box<dyn Fn(BatchEnd) + Send + Sync>;
 
 /// State that only the thread at the disk needs.
 struct Writing {
@@ -234,6 +239,7 @@ impl Writer {
             armed: AtomicBool::new(false),
             files,
             writing: Mutex::new(Writing { log, batch: Vec::new() }),
+            on_batch: OnceLock::new(),
         });
         if refuses {
             // The writer thread tries to write it again and again; when it can, commits are taken.
@@ -401,6 +407,16 @@ impl Shared {
         {
             self.call(state);
         }
+    }
+
+    /// Everything before is durable. Pairs with the store in [`Shared::flush`].
+    pub fn durable(&self) -> Lsn {
+        Lsn(self.durable.load(Ordering::Acquire))
+    }
+
+    /// Sets the function to call at the end of each batch, unless there is one.
+    pub fn on_batch(&self, call: OnBatch) {
+        let _ = self.on_batch.set(call);
     }
 
     /// Whether the log is durable up to `lsn`.
@@ -608,8 +624,13 @@ impl Shared {
             told.insert(0, state.waiters.swap_remove(0));
         }
         self.set_alarm(&mut state);
+        let is_last = matches!(&state.failure, Some(failure) if failure.is_final());
+        let end = BatchEnd { durable: state.durable, is_last };
         drop(state);
         told.into_iter().for_each(Waiter::tell);
+        if let Some(call) = self.on_batch.get() {
+            call(end);
+        }
     }
 }
 

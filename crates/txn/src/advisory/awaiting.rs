@@ -1,25 +1,22 @@
-//! Waits of functions: a statement that consists of one call of a function that waits (`pg_sleep`, or one for an
-//! advisory lock) gives its thread back meanwhile, as one does that stands in a lock's queue
-//! ([`crate::suspension`]). Once the wait is over the statement runs once more, and its call finds the wait done.
+//! Waits of functions: a statement that consists of one call of a function that waits (for time to pass, or for an
+//! advisory lock) gives its thread back meanwhile. The call ends the run, the wait is polled, and once that is over the
+//! statement runs once more, and its call finds the wait done.
 //!
-//! Such a statement has done nothing before its call ([`Prepared::waits_once`]), so that it may run again. A call
-//! elsewhere (beside others with effects, over rows of tables) keeps its thread.
-//! Checked by `functions_that_wait_keep_no_thread` and `a_wait_of_a_function_ends_as_others_do`.
-//!
-//! [`Prepared::waits_once`]: halcyon_prepare::plan::Prepared::waits_once
+//! Such a statement has done nothing before its call, so that it may run again. A call elsewhere keeps its thread.
+//! Checked by the models in `advisory/models.rs`.
 
+use std::hash::Hash;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use halcyon_pgcatalog::AdvisoryRequest;
-use halcyon_sql::error::{Result, SqlError, SqlState};
-use halcyon_txn::CancelToken;
+use halcyon_base::clock::{self, Moment};
 
-use crate::advisory::AdvisoryLocks;
+use super::{AdvisoryError, AdvisoryLocks, AdvisoryRequest};
+use crate::event::CancelToken;
 
 /// The wait of a session's function.
 #[derive(Debug, Default)]
-pub(crate) struct Awaiting {
+pub struct Awaiting {
     /// Whether the statement under way may be run again.
     is_offered: bool,
     /// Whether the statement's call has asked for that.
@@ -31,20 +28,21 @@ pub(crate) struct Awaiting {
 /// Something that a function waits for.
 #[derive(Clone, Copy, Debug)]
 enum Wait {
-    /// `pg_sleep`; `None` for as long as a clock can tell.
-    Sleep { until: Option<Instant> },
+    /// A moment.
+    Sleep { until: Moment },
     /// An advisory lock, whose queue the session stands in.
-    Lock { deadline: Option<Instant> },
+    Lock { deadline: Option<Moment> },
 }
 
 /// What a function that waits does.
-pub(crate) enum Step {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
     /// Going on: the wait is over.
     Over,
     /// Waiting in its thread.
     Blocks,
-    /// Ending with this error, which nobody sees: the statement is run again.
-    Ends(SqlError),
+    /// Ending with an error that nobody sees: the statement is run again.
+    Suspends,
 }
 
 impl Awaiting {
@@ -59,16 +57,16 @@ impl Awaiting {
         std::mem::take(&mut self.is_asked)
     }
 
-    /// Begins, or goes on with, a `pg_sleep`.
+    /// Begins, or goes on with, a wait for time to pass.
     pub fn sleep(&mut self, time: Duration, cancel: &CancelToken) -> Step {
         if !self.is_offered || cancel.is_cancelled() {
             return Step::Blocks;
         }
         let until = match self.wait {
             Some(Wait::Sleep { until }) => until,
-            Some(Wait::Lock { .. }) | None => Instant::now().checked_add(time),
+            Some(Wait::Lock { .. }) | None => clock::now().plus(time),
         };
-        if until.is_some_and(|until| Instant::now() >= until) {
+        if clock::now() >= until {
             self.wait = None;
             return Step::Over;
         }
@@ -76,22 +74,22 @@ impl Awaiting {
     }
 
     /// Begins, or goes on with, a wait for a lock that is somebody else's.
-    pub fn lock(
+    ///
+    /// Errors: [`AdvisoryError`]; the session stands in no queue then.
+    pub fn lock<K: Copy + Eq + Hash>(
         &mut self,
-        locks: &AdvisoryLocks,
+        locks: &AdvisoryLocks<K>,
         session: u32,
-        request: AdvisoryRequest,
+        request: AdvisoryRequest<K>,
         cancel: &CancelToken,
         timeout: Option<Duration>,
-    ) -> Result<Step> {
+    ) -> Result<Step, AdvisoryError> {
         if !self.is_offered {
             return Ok(Step::Blocks);
         }
         let deadline = match self.wait {
             Some(Wait::Lock { deadline }) => deadline,
-            Some(Wait::Sleep { .. }) | None => {
-                timeout.and_then(|timeout| Instant::now().checked_add(timeout))
-            }
+            Some(Wait::Sleep { .. }) | None => timeout.map(|timeout| clock::now().plus(timeout)),
         };
         match locks.take_or_queue(session, request, cancel, deadline)? {
             true => {
@@ -104,15 +102,14 @@ impl Awaiting {
 
     fn suspends(&mut self, wait: Wait) -> Step {
         (self.wait, self.is_asked) = (Some(wait), true);
-        let message = "the statement is run again once its wait is over";
-        Step::Ends(SqlError::new(SqlState::INTERNAL_ERROR, message))
+        Step::Suspends
     }
 
     /// Ready once the statement can be run again, but for the end of its time ([`Awaiting::time_left`]); `None`: no
     /// function waits.
-    pub fn poll(
+    pub fn poll<K: Copy + Eq + Hash>(
         &self,
-        locks: &AdvisoryLocks,
+        locks: &AdvisoryLocks<K>,
         session: u32,
         cancel: &CancelToken,
         context: &mut Context<'_>,
@@ -121,7 +118,7 @@ impl Awaiting {
         cancel.watch(context);
         Some(match wait {
             _ if cancel.is_cancelled() => Poll::Ready(()),
-            Wait::Sleep { until: Some(until) } if Instant::now() >= until => Poll::Ready(()),
+            Wait::Sleep { until } if clock::now() >= until => Poll::Ready(()),
             Wait::Sleep { .. } => Poll::Pending,
             Wait::Lock { .. } => locks.poll(session, context),
         })
@@ -130,10 +127,10 @@ impl Awaiting {
     /// After what time the statement is run again though nobody has woken it.
     pub fn time_left(&self) -> Option<Duration> {
         let end = match self.wait? {
-            Wait::Sleep { until } => until,
+            Wait::Sleep { until } => Some(until),
             Wait::Lock { deadline } => deadline,
         };
-        Some(end?.saturating_duration_since(Instant::now()))
+        Some(end?.since(clock::now()))
     }
 
     /// Whether a function waits.
@@ -142,7 +139,7 @@ impl Awaiting {
     }
 
     /// Waits no more.
-    pub fn leave(&mut self, locks: &AdvisoryLocks, session: u32) {
+    pub fn leave<K: Copy + Eq + Hash>(&mut self, locks: &AdvisoryLocks<K>, session: u32) {
         if let Some(Wait::Lock { .. }) = self.wait.take() {
             locks.leave(session);
         }
