@@ -52,7 +52,7 @@ use futures::{FutureExt, StreamExt};
 use halcyon_aggregates::{watched, with_widened_integers};
 use halcyon_base::memory::{self, Work};
 use halcyon_base::{clock, parking};
-use halcyon_operators::{findings_reach_scans, hash_joins, on_workers, paced, shared_parts};
+use halcyon_operators::{findings_reach_scans, hash_joins, on_workers, paced, shared_parts, sorts};
 use halcyon_store::{Partition, Value};
 use halcyon_task::{Locality, RunningGroup};
 use halcyon_txn::{CancelToken, Mode};
@@ -421,7 +421,8 @@ impl AnalyticalPlan {
                 false => hash_joins(plan)?,
             };
             let plan = paced(plan)?;
-            if self.waits { Ok(plan) } else { on_workers(plan) }
+            let plan = if self.waits { plan } else { on_workers(plan)? };
+            if self.is_plain { Ok(plan) } else { sorts(plan) }
         })
         .map_err(|error| sql_error(error, ""))
     }
