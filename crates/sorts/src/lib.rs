@@ -22,6 +22,7 @@ mod key;
 mod memory;
 mod merge;
 mod merging;
+mod rows;
 mod sorting;
 mod steps;
 mod tree;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arrow::array::{
-    Array, ArrayRef, Decimal128Array, Int32Array, Int64Array, RecordBatch, StringViewArray,
+    ArrayRef, Decimal128Array, Int32Array, Int64Array, RecordBatch, StringViewArray,
 };
 use arrow::compute::SortOptions;
 use arrow::datatypes::DataType;

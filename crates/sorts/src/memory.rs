@@ -4,11 +4,10 @@
 //! row's ([`ROW_BITS`]). Chunks whose heads follow each other are one source of the merge: rows that come in order are
 //! compared once.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 
-use arrow::array::{Array, ArrayData, ArrayRef, RecordBatch};
-use arrow::buffer::Buffer;
-use arrow::compute::{concat_batches, interleave};
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::compute::concat_batches;
 use arrow::datatypes::SchemaRef;
 use arrow::row::{Row, Rows};
 use datafusion::common::Result;
@@ -16,7 +15,7 @@ use datafusion::physical_plan::metrics::Time;
 use halcyon_spill::own_bytes;
 
 use crate::key::{Bytes, Layout, head, place};
-use crate::merge::batch_of;
+use crate::rows::{Counted, MERGE_ROWS, batch_of, gathered};
 use crate::steps::{Steps, comparisons};
 use crate::tree::{EXHAUSTED, Order, Tree, Whole};
 
@@ -32,42 +31,6 @@ const FEW_TOGETHER: usize = 4096;
 /// Heads of a chunk, if they hold whole keys and if they do not.
 const CHUNK_PACKED: usize = 1 << 14;
 const CHUNK_BYTES: usize = 1 << 12;
-/// Rows that are merged in one step.
-pub(crate) const MERGE_ROWS: usize = 1 << 11;
-
-/// Bytes of batches, of which buffers that several share count once.
-#[derive(Debug, Default)]
-pub(crate) struct Counted {
-    seen: HashSet<usize>,
-    bytes: usize,
-}
-
-impl Counted {
-    /// Counts a batch, whose buffers live as long as this.
-    pub(crate) fn add(&mut self, batch: &RecordBatch) {
-        batch.columns().iter().for_each(|column| self.add_data(&column.to_data()));
-    }
-
-    fn add_data(&mut self, data: &ArrayData) {
-        data.buffers().iter().for_each(|buffer| self.add_buffer(buffer));
-        if let Some(nulls) = data.nulls() {
-            self.add_buffer(nulls.buffer());
-        }
-        data.child_data().iter().for_each(|child| self.add_data(child));
-    }
-
-    fn add_buffer(&mut self, buffer: &Buffer) {
-        if self.seen.insert(buffer.data_ptr().as_ptr().addr()) {
-            self.bytes += buffer.capacity();
-        }
-    }
-
-    /// The bytes.
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes
-    }
-}
-
 /// Rows as they are gathered.
 #[derive(Debug, Default)]
 pub(crate) struct Gathered {
@@ -333,38 +296,4 @@ fn pick(
         });
         tree.replace(next, order);
     }
-}
-
-/// Rows of several batches, column by column.
-///
-/// `columns`: for each column the arrays of all batches; `picked`: the batch and the row of each. Errors: 57014.
-pub(crate) async fn gathered(
-    columns: &[Vec<ArrayRef>],
-    picked: &[(usize, usize)],
-    steps: &Steps,
-    time: &Time,
-) -> Result<Vec<ArrayRef>> {
-    let slice = as_slice(picked);
-    let mut given = Vec::with_capacity(columns.len());
-    for arrays in columns {
-        let timer = time.timer();
-        given.push(match slice {
-            Some((batch, from)) => arrays[batch].slice(from, picked.len()),
-            None => {
-                let arrays: Vec<&dyn Array> = arrays.iter().map(ArrayRef::as_ref).collect();
-                interleave(&arrays, picked)?
-            }
-        });
-        drop(timer);
-        steps.end(picked.len()).await?;
-    }
-    Ok(given)
-}
-
-/// The batch and the first row, if rows lie one behind the other.
-fn as_slice(picked: &[(usize, usize)]) -> Option<(usize, usize)> {
-    let (&(batch, from), &last) = picked.first().zip(picked.last())?;
-    let is_slice = last == (batch, from + picked.len() - 1)
-        && picked.iter().enumerate().all(|(at, &row)| row == (batch, from + at));
-    is_slice.then_some((batch, from))
 }

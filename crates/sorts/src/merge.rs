@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::SchemaRef;
 use arrow::row::{Row, Rows};
 use datafusion::common::{Result, internal_err};
@@ -17,19 +17,9 @@ use halcyon_spill::batches::{BatchReader, Piece};
 use halcyon_spill::without_others;
 
 use crate::key::{Bytes, Keys, Layout, head};
-use crate::memory::{Counted, MERGE_ROWS, gathered};
+use crate::rows::{Counted, MERGE_ROWS, batch_of, gathered};
 use crate::steps::{Steps, comparisons};
 use crate::tree::{EXHAUSTED, Tree, Whole};
-
-/// A batch of a schema, which may have no columns.
-pub(crate) fn batch_of(
-    schema: &SchemaRef,
-    columns: Vec<ArrayRef>,
-    rows: usize,
-) -> Result<RecordBatch> {
-    let options = RecordBatchOptions::new().with_row_count(Some(rows));
-    Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?)
-}
 
 /// Where sorted rows come from.
 pub(crate) enum Source {

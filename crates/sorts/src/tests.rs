@@ -270,7 +270,7 @@ fn compare(
         let inputs: Vec<_> =
             (0..count).map(|input| batches(&mut rng, &kinds, values, input * 1_000_000)).collect();
         let order = order(&mut rng, keys);
-        let batch_rows = 1 + rng.below(2_000) as usize;
+        let batch_rows = 60 + rng.below(2_000) as usize;
         let fetch = rng.chance(1, 3).then(|| rng.below(2_000) as usize);
         let sort = SortExec::new(order.clone(), source(&schema, &inputs));
         let sort = Arc::new(sort.with_preserve_partitioning(true));
