@@ -16,7 +16,7 @@ use halcyon_spill::own_bytes;
 
 use crate::key::{Bytes, Layout, head, place};
 use crate::rows::{Counted, MERGE_ROWS, batch_of, gathered};
-use crate::steps::{Steps, comparisons};
+use crate::steps::{Steps, UNITS, comparisons};
 use crate::tree::{EXHAUSTED, Order, Tree, Whole};
 
 /// Bits of a place that are the row's number in its batch.
@@ -97,11 +97,12 @@ impl Gathered {
         time: &Time,
     ) -> Result<()> {
         let chunk_rows = if layout.is_packed() { CHUNK_PACKED } else { CHUNK_BYTES };
+        let part_rows = (UNITS / (layout.columns() + 1)).clamp(1, BATCH_ROWS);
         self.counted.add(&batch);
         let mut from = 0;
         while from < batch.num_rows() {
             let timer = time.timer();
-            let part = batch.slice(from, BATCH_ROWS.min(batch.num_rows() - from));
+            let part = batch.slice(from, part_rows.min(batch.num_rows() - from));
             from += part.num_rows();
             let keys = layout.keys(&part)?;
             let units = part.num_rows() * (layout.columns() + 1);

@@ -9,9 +9,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, FixedSizeBinaryArray, RecordBatch, UInt32Array,
-};
+use arrow::array::{AsArray, BooleanArray, FixedSizeBinaryArray, RecordBatch, UInt32Array};
 use arrow::buffer::Buffer;
 use arrow::compute::{concat_batches, take_record_batch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt32Type};
