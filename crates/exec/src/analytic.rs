@@ -422,7 +422,7 @@ impl AnalyticalPlan {
             };
             let plan = paced(plan)?;
             let plan = if self.waits { plan } else { on_workers(plan)? };
-            if self.is_plain { Ok(plan) } else { sorts(plan) }
+            if self.is_plain { Ok(plan) } else { sorts(plan, self.df.spill().is_some()) }
         })
         .map_err(|error| sql_error(error, ""))
     }

@@ -2,7 +2,8 @@
 //!
 //! Columns of fixed width that take at most [`KEY_BITS`] bits together are *packed*: a head holds the whole key, and no
 //! two heads need another look. Keys of all other types are bytes (arrow-row), of which a head has the first twelve;
-//! where these are equal the bytes decide.
+//! where these are equal the bytes decide. A decimal of many digits that comes first is its key's beginning as a number, or
+//! the nearest that has room.
 //!
 //! A packed column has a bit for NULL, above the value's bits, which are flipped if its order descends. Decimals take the
 //! bits of their precision and [`SPARE_BITS`] more.
@@ -53,7 +54,8 @@ pub(crate) struct Layout {
 #[derive(Debug)]
 enum Form {
     Packed(Vec<Packed>),
-    Bytes(RowConverter),
+    /// Bytes, whose beginnings are those of the first column if that is a decimal of many digits.
+    Bytes(RowConverter, Option<Packed>),
 }
 
 /// A column of a packed key.
@@ -125,7 +127,10 @@ impl Layout {
         let form = if packed.len() == fields.len() && bits <= KEY_BITS {
             Form::Packed(packed)
         } else if RowConverter::supports_fields(&fields) {
-            Form::Bytes(RowConverter::new(fields)?)
+            let first = order.first();
+            let wide = Packed { kind: Kind::Decimal, bits: KEY_BITS - 1, options: first.options };
+            let is_wide = matches!(first.expr.data_type(schema)?, DataType::Decimal128(digits, _) if digits > 26);
+            Form::Bytes(RowConverter::new(fields)?, is_wide.then_some(wide))
         } else {
             return Ok(None);
         };
@@ -143,6 +148,11 @@ impl Layout {
         matches!(self.form, Form::Packed(_))
     }
 
+    /// Whether heads hold whole keys, or nearly always tell them apart.
+    pub(crate) fn is_quick(&self) -> bool {
+        !matches!(self.form, Form::Bytes(_, None))
+    }
+
     /// The keys of a batch's rows.
     ///
     /// Errors: those of expressions, and 22003 for a decimal far beyond its type.
@@ -158,9 +168,16 @@ impl Layout {
                 }
                 Ok(Keys { begins, bytes: None })
             }
-            Form::Bytes(converter) => {
+            Form::Bytes(converter, first) => {
                 let bytes = converter.convert_columns(&columns)?;
-                let begins = bytes.iter().map(begin).collect();
+                let begins = match first {
+                    Some(first) => {
+                        let mut begins = vec![0; rows];
+                        first.put_nearest(&columns[0], &mut begins);
+                        begins
+                    }
+                    None => bytes.iter().map(begin).collect(),
+                };
                 Ok(Keys { begins, bytes: Some(bytes) })
             }
         }
@@ -244,6 +261,13 @@ impl Packed {
             return internal_err!("a key's column has a value for each row");
         }
         Ok(())
+    }
+
+    /// Puts a decimal's values, or the nearest that have room, below what the keys have: never in the wrong order.
+    fn put_nearest(&self, column: &ArrayRef, keys: &mut [u128]) {
+        let half = 1_i128 << (self.bits - 1);
+        let code = |value: i128| (value.clamp(-half, half - 1) + half).cast_unsigned();
+        self.put_plain(column.to_data().buffer::<i128>(0), code, column, keys);
     }
 
     #[inline(always)]

@@ -140,13 +140,13 @@ fn sorts_beside_those_of_the_slow_twin() {
         };
         let one = [batches];
         let theirs = || sort(&one) as Arc<dyn ExecutionPlan>;
-        let ours = || crate::sorts(sort(&one)).expect("a plan");
+        let ours = || crate::sorts(sort(&one), true).expect("a plan");
         let (a, b) = (seconds(&ours), seconds(&theirs));
         let merged = || {
             Arc::new(SortPreservingMergeExec::new(order.clone(), sort(&halves)))
                 as Arc<dyn ExecutionPlan>
         };
-        let ours = || crate::sorts(merged()).expect("a plan");
+        let ours = || crate::sorts(merged(), true).expect("a plan");
         let (c, d) = (seconds(&ours), seconds(&merged));
         println!(
             "{name:30} sort {a:.3} s, DataFusion {b:.3} ({:.2}); merged {c:.3}, {d:.3} ({:.2})",

@@ -49,6 +49,11 @@ impl RunMergeExec {
         Ok(layout.map(ours))
     }
 
+    /// Whether no two heads need another look.
+    pub(crate) fn is_quick(&self) -> bool {
+        self.layout.is_quick()
+    }
+
     fn new(node: Arc<dyn ExecutionPlan>, layout: Arc<Layout>, fetch: Option<usize>) -> Self {
         let (metrics, steps) = (ExecutionPlanMetricsSet::new(), Steps::default());
         RunMergeExec { node, layout, fetch, metrics, steps }

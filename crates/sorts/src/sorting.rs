@@ -56,6 +56,11 @@ impl RunSortExec {
         Ok(layout.map(|layout| RunSortExec::new(Arc::new(node.clone()), Arc::new(layout))))
     }
 
+    /// Whether no two heads need another look.
+    pub(crate) fn is_quick(&self) -> bool {
+        self.layout.is_quick()
+    }
+
     fn new(node: Arc<dyn ExecutionPlan>, layout: Arc<Layout>) -> Self {
         let (metrics, steps) = (ExecutionPlanMetricsSet::new(), Steps::default());
         RunSortExec { node, layout, metrics, steps }

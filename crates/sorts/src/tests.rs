@@ -54,7 +54,8 @@ fn column(rng: &mut Rng, rows: usize, values: u64, kind: u64) -> ArrayRef {
         2 => Arc::new(StringViewArray::from_iter(numbers.map(|n| n.map(text)))),
         3 => Arc::new(Date32Array::from_iter(numbers.map(|n| n.map(|n| n as i32)))),
         4 => {
-            let values = numbers.map(|n| n.map(|n| i128::from(n) << 60));
+            let values =
+                numbers.map(|n| n.map(|n| i128::from(n) << if n % 3 == 0 { 100 } else { 60 }));
             let ty = DataType::Decimal128(38, 2);
             Arc::new(Decimal128Array::from_iter(values).with_data_type(ty))
         }
@@ -298,7 +299,7 @@ fn compare(
         // All together.
         let merge = SortPreservingMergeExec::new(order.clone(), sort).with_fetch(fetch);
         let twin = outputs(&(Arc::new(merge.clone()) as _), context(8192)).expect("rows");
-        let ours = crate::sorts(Arc::new(merge)).expect("a plan");
+        let ours = crate::sorts(Arc::new(merge), true).expect("a plan");
         assert_eq!(ours.name() == "RunMergeExec", count > 1);
         let given = outputs(&ours, context_of(&mut rng, batch_rows)).expect("rows");
         let (given, twin) = (shown(&given[0], &order), shown(&twin[0], &order));
@@ -441,8 +442,11 @@ fn sorts_that_are_not_done_here_stay() {
     let batch = RecordBatch::try_from_iter([("c0", values as ArrayRef)]).expect("a batch");
     let order = order(&mut Rng::new(0), 1);
     let input = || source(&batch.schema(), &[vec![batch.clone()]]);
-    let plan = |plan: SortExec| crate::sorts(Arc::new(plan)).expect("a plan").name().to_owned();
+    let plan =
+        |plan: SortExec| crate::sorts(Arc::new(plan), true).expect("a plan").name().to_owned();
     assert_eq!(plan(SortExec::new(order.clone(), input())), "RunSortExec");
+    let without_files = crate::sorts(Arc::new(SortExec::new(order.clone(), input())), false);
+    assert_eq!(without_files.expect("a plan").name(), "SortExec", "keys are bytes");
     let few = SortExec::new(order.clone(), input()).with_fetch(Some(3));
     assert_eq!(plan(few), "SortExec(TopK)");
     let rows = MemorySourceConfig::try_new(&[vec![batch.clone()]], batch.schema(), None);

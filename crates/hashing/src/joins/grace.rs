@@ -486,7 +486,7 @@ pub(crate) fn in_order(
     let once: Arc<dyn PartitionStream> = Arc::new(Once { schema: Arc::clone(&schema), batches });
     let rows = StreamingTableExec::try_new(schema, vec![once], None, [], false, None)?;
     let sort = Arc::new(SortExec::new(order, Arc::new(rows)));
-    let sorted = sorts(sort)?.execute(0, Arc::clone(context))?;
+    let sorted = sorts(sort, true)?.execute(0, Arc::clone(context))?;
     let given: Vec<usize> = (0..last).collect();
     let schema = Arc::new(sorted.schema().project(&given)?);
     let batches = sorted.map(move |batch| -> Result<RecordBatch> { Ok(batch?.project(&given)?) });
