@@ -2,8 +2,8 @@
 //!
 //! Columns of fixed width that take at most [`KEY_BITS`] bits together are *packed*: a head holds the whole key, and no
 //! two heads need another look. Keys of all other types are bytes (arrow-row), of which a head has the first twelve;
-//! where these are equal the bytes decide. A decimal of many digits that comes first is its key's beginning as a number, or
-//! the nearest that has room.
+//! where these are equal the bytes decide. A decimal that comes first is its key's beginning as a number, or the nearest that
+//! has room.
 //!
 //! A packed column has a bit for NULL, above the value's bits, which are flipped if its order descends. Decimals take the
 //! bits of their precision and [`SPARE_BITS`] more.
@@ -54,7 +54,7 @@ pub(crate) struct Layout {
 #[derive(Debug)]
 enum Form {
     Packed(Vec<Packed>),
-    /// Bytes, whose beginnings are those of the first column if that is a decimal of many digits.
+    /// Bytes, whose beginnings are those of the first column if that is a decimal.
     Bytes(RowConverter, Option<Packed>),
 }
 
@@ -129,7 +129,7 @@ impl Layout {
         } else if RowConverter::supports_fields(&fields) {
             let first = order.first();
             let wide = Packed { kind: Kind::Decimal, bits: KEY_BITS - 1, options: first.options };
-            let is_wide = matches!(first.expr.data_type(schema)?, DataType::Decimal128(digits, _) if digits > 26);
+            let is_wide = matches!(first.expr.data_type(schema)?, DataType::Decimal128(..));
             Form::Bytes(RowConverter::new(fields)?, is_wide.then_some(wide))
         } else {
             return Ok(None);
@@ -150,7 +150,10 @@ impl Layout {
 
     /// Whether heads hold whole keys, or nearly always tell them apart.
     pub(crate) fn is_quick(&self) -> bool {
-        !matches!(self.form, Form::Bytes(_, None))
+        match &self.form {
+            Form::Packed(_) => true,
+            Form::Bytes(_, first) => first.is_some() && self.columns() == 1,
+        }
     }
 
     /// The keys of a batch's rows.
