@@ -54,7 +54,7 @@ use halcyon_aggregates::grouping_sets::GroupingSetsForget;
 use halcyon_aggregates::{watched, with_widened_integers};
 use halcyon_base::memory::{self, Work};
 use halcyon_base::{clock, duty, parking};
-use halcyon_operators::{findings_reach_scans, hash_joins, on_workers, paced, shared_parts};
+use halcyon_operators::{findings_reach_scans, hash_joins, on_workers, paced, shared_parts, sorts};
 use halcyon_store::{Partition, Value};
 use halcyon_task::{Locality, RunningGroup, Runtime};
 use halcyon_txn::{CancelToken, Mode};
@@ -433,7 +433,13 @@ impl AnalyticalPlan {
                 false => hash_joins(plan)?,
             };
             let plan = paced(plan)?;
-            if self.waits { Ok(plan) } else { on_workers(plan) }
+            let plan = if self.waits { plan } else { on_workers(plan)? };
+            if self.is_plain {
+                return Ok(plan);
+            }
+            // Ours take less memory, DataFusion's less time over texts that begin alike.
+            let is_scarce = config.options().execution.sort_in_place_threshold_bytes == 0;
+            sorts(plan, is_scarce && self.df.spill().is_some())
         })
         .map_err(|error| sql_error(error, ""))
     }

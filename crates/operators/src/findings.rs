@@ -32,6 +32,7 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use halcyon_hashing::joins::JoinExec;
 use halcyon_scan::scan::ScanExec;
+use halcyon_sorts::RunSortExec;
 
 use crate::exchange::ExchangeExec;
 use crate::pacing::PacedExec;
@@ -212,7 +213,8 @@ fn passes_rows(node: &Plan) -> bool {
     if let Some(sort) = node.downcast_ref::<SortExec>() {
         return sort.fetch().is_none();
     }
-    node.downcast_ref::<PacedExec>().is_some()
+    node.downcast_ref::<RunSortExec>().is_some()
+        || node.downcast_ref::<PacedExec>().is_some()
         || node.downcast_ref::<RepartitionExec>().is_some()
         || node.downcast_ref::<CooperativeExec>().is_some()
 }

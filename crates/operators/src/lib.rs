@@ -14,6 +14,7 @@ mod shared;
 
 pub use findings::findings_reach_scans;
 pub use halcyon_hashing::joins::hash_joins;
+pub use halcyon_sorts::sorts;
 pub use pacing::paced;
 pub use placement::on_workers;
 pub use shared::{SharedExec, shared_parts};

@@ -32,6 +32,21 @@ pub fn without_others(batch: RecordBatch, bytes_max: usize) -> Result<RecordBatc
     RecordBatch::try_new_with_options(schema, columns.collect::<Result<_, _>>()?, &options)
 }
 
+/// Bytes of a batch's own rows. Texts that it shares with others count as far as its rows have them.
+pub fn own_bytes(batch: &RecordBatch) -> usize {
+    let of_texts =
+        |lengths: &[u128]| -> usize { lengths.iter().map(|&view| view as u32 as usize).sum() };
+    let of_column = |column: &ArrayRef| {
+        let texts = match column.data_type() {
+            DataType::Utf8View => of_texts(column.as_string_view().views()),
+            DataType::BinaryView => of_texts(column.as_binary_view().views()),
+            _ => 0,
+        };
+        texts + column.to_data().get_slice_memory_size().unwrap_or(0)
+    };
+    batch.columns().iter().map(of_column).sum()
+}
+
 /// The array with texts of its own alone, at every depth.
 pub(crate) fn compacted(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     match array.data_type() {

@@ -24,7 +24,7 @@ mod factory;
 mod file;
 mod folder;
 
-pub use compact::without_others;
+pub use compact::{own_bytes, without_others};
 pub use factory::CHUNK;
 pub use file::{Extent, Spill, SpilledFile};
 pub use folder::{SpillCounts, SpillFolder};

@@ -7,7 +7,7 @@ use crate::workspace::{Package, Workspace};
 #[rustfmt::skip]
 const ORDER: &[&str] = &[
     "base", "value", "json", "collations", "machine", "task", "tree", "store", "txn", "view", "delta", "workload",
-    "quick", "sql", "dialect", "names", "functions", "collated", "aggregates", "unnest", "joins", "spill", "hashing", "views", "catalog", "scan", "plan", "derived", "operators", "exec", "copy", "ddl", "pgcatalog", "prepare",
+    "quick", "sql", "dialect", "names", "functions", "collated", "aggregates", "unnest", "joins", "spill", "sorts", "hashing", "views", "catalog", "scan", "plan", "derived", "operators", "exec", "copy", "ddl", "pgcatalog", "prepare",
     "halcyon", "server", "console", "cell", "tpch", "graphs", "gauge", "lab", "cli",
 ];
 

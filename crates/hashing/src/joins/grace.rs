@@ -24,12 +24,12 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReser
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
-use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::Count;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use futures::{StreamExt, stream};
+use halcyon_sorts::sorts;
 use halcyon_spill::batches::{BatchReader, Batches, Piece};
 use halcyon_sql::diagnose::{external, sql_error};
 use halcyon_sql::error::{SqlError, SqlState};
@@ -485,7 +485,8 @@ pub(crate) fn in_order(
     let batches = Mutex::new(Some(batches));
     let once: Arc<dyn PartitionStream> = Arc::new(Once { schema: Arc::clone(&schema), batches });
     let rows = StreamingTableExec::try_new(schema, vec![once], None, [], false, None)?;
-    let sorted = SortExec::new(order, Arc::new(rows)).execute(0, Arc::clone(context))?;
+    let sort = Arc::new(SortExec::new(order, Arc::new(rows)));
+    let sorted = sorts(sort, true)?.execute(0, Arc::clone(context))?;
     let given: Vec<usize> = (0..last).collect();
     let schema = Arc::new(sorted.schema().project(&given)?);
     let batches = sorted.map(move |batch| -> Result<RecordBatch> { Ok(batch?.project(&given)?) });

@@ -9,17 +9,15 @@
 
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, FixedSizeBinaryArray, RecordBatch, UInt32Array,
-};
+use arrow::array::{AsArray, BooleanArray, FixedSizeBinaryArray, RecordBatch, UInt32Array};
 use arrow::buffer::Buffer;
 use arrow::compute::{concat_batches, take_record_batch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt32Type};
 use datafusion::common::{Result, internal_datafusion_err};
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, SpillMetrics};
-use halcyon_spill::Spill;
 use halcyon_spill::batches::{BatchWriter, Batches, Piece, can_hold};
+use halcyon_spill::{Spill, own_bytes};
 use halcyon_sql::diagnose::external;
 use halcyon_sql::error::SqlError;
 use halcyon_task::proceed;
@@ -134,7 +132,7 @@ impl Splitter {
             let taken = take_record_batch(batch, &UInt32Array::from(rows))?;
             let open = &mut self.open[part];
             open.rows += taken.num_rows();
-            open.bytes += sliced_bytes(&taken);
+            open.bytes += own_bytes(&taken);
             open.batches.push(taken);
             if open.rows >= OPEN_ROWS || open.bytes >= OPEN_BYTES {
                 self.write(part).await?;
@@ -166,21 +164,6 @@ impl Splitter {
         }
         Ok(Side { file: self.writer.finish(), parts: self.parts })
     }
-}
-
-/// Bytes of a batch's own rows. Texts that it shares with others count as far as its rows have them.
-fn sliced_bytes(batch: &RecordBatch) -> usize {
-    let of_texts =
-        |lengths: &[u128]| -> usize { lengths.iter().map(|&view| view as u32 as usize).sum() };
-    let of_column = |column: &ArrayRef| {
-        let texts = match column.data_type() {
-            DataType::Utf8View => of_texts(column.as_string_view().views()),
-            DataType::BinaryView => of_texts(column.as_binary_view().views()),
-            _ => 0,
-        };
-        texts + column.to_data().get_slice_memory_size().unwrap_or(0)
-    };
-    batch.columns().iter().map(of_column).sum()
 }
 
 /// Whether rows of both sides of a join can be put into files.
