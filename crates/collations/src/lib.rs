@@ -16,9 +16,11 @@ pub mod casing;
 mod keys;
 mod locale;
 mod names;
+mod normal_forms;
 
 pub use keys::text_of_key;
 pub use names::{BUILT_IN_SCHEMA, Builtin, builtin, builtins};
+pub use normal_forms::NormalForm;
 
 use serde::{Deserialize, Serialize};
 

@@ -31,6 +31,13 @@ pub(crate) fn before_its_parts(expr: &mut Expr) -> Result<()> {
                 *expr = Expr::Nested(Box::new(query));
             }
         }
+        Expr::Cast { expr: array, data_type, .. } => {
+            if let (Expr::Array(array), DataType::Array(ArrayElemTypeDef::SquareBracket(item, _))) =
+                (array.as_mut(), data_type)
+            {
+                type_elements(&mut array.elem, item);
+            }
+        }
         // A query in several brackets is one all the same.
         Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } => {
             let mut inner = right.as_ref();
@@ -55,6 +62,18 @@ pub(crate) fn before_its_parts(expr: &mut Expr) -> Result<()> {
         _ => {}
     }
     Ok(())
+}
+
+/// Casts the elements of `ARRAY[1, 'NaN']::float8[]`: where constants in quotes stand beside others, the array has no type
+/// before the cast.
+fn type_elements(elements: &mut [Expr], item: &DataType) {
+    let quoted = elements.iter().filter(|element| is_quoted(element)).count();
+    if quoted == 0 || quoted == elements.len() {
+        return;
+    }
+    for element in elements.iter_mut().filter(|element| !matches!(element, Expr::Array(_))) {
+        *element = cast(std::mem::replace(element, number("0")), item.clone());
+    }
 }
 
 /// The query of `ARRAY(SELECT …)`, taken out.

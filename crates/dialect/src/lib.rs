@@ -11,6 +11,7 @@
 
 #![forbid(unsafe_code)]
 
+mod arguments;
 mod array_syntax;
 mod groupings;
 mod hypothetical;
@@ -51,7 +52,7 @@ use halcyon_sql::identifier::fold;
 use halcyon_sql::repeated::{TAIL, repeated_name};
 
 use crate::array_syntax::membership;
-use crate::made::{call, cast, is_quoted, number, quoted};
+use crate::made::{binary, call, cast, is_quoted, nested, number, quoted, string};
 use crate::set_names::{Columns, is_set};
 
 /// The name of the function that stands for COLLATE: of a text and the collation's name, whose parts are separated
@@ -140,6 +141,13 @@ impl VisitorMut for Rewrite {
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<SqlError> {
         name_function_columns(factor);
+        if let TableFactor::Table {
+            name, args: Some(ast::TableFunctionArgs { args, .. }), ..
+        }
+        | TableFactor::Function { name, args, .. } = factor
+        {
+            arguments::in_order(name, args);
+        }
         let records = crate::records::as_columns(factor);
         match records.and_then(|()| number_rows(factor)).and_then(|()| sample(factor)) {
             Ok(()) => ControlFlow::Continue(()),
@@ -387,6 +395,7 @@ fn figured(expr: &Expr) -> Option<(String, bool)> {
         Expr::Exists { negated: false, .. } => "exists",
         Expr::Extract { .. } => "extract",
         Expr::Position { .. } => "position",
+        Expr::Substring { shorthand: true, .. } => "substr",
         Expr::Substring { .. } => "substring",
         Expr::Overlay { .. } => "overlay",
         Expr::Ceil { .. } => "ceil",
@@ -739,6 +748,7 @@ fn operator(expr: &mut Expr) -> Result<()> {
         | Expr::Array(_)
         | Expr::Collate { .. }
         | Expr::Function(_)
+        | Expr::IsNormalized { .. }
         | Expr::IsNull(_)
         | Expr::IsNotNull(_)
         | Expr::Value(_)
@@ -869,9 +879,20 @@ fn operator(expr: &mut Expr) -> Result<()> {
             Some(made) => made,
             None => match crate::hypothetical::place(&function)? {
                 Some(place) => place,
-                None => renamed(function),
+                None => match arguments::spread(&function)? {
+                    Some(call) => call,
+                    None => renamed(function)?,
+                },
             },
         },
+        Expr::IsNormalized { expr, form, negated } => {
+            let form = form.map_or_else(|| "NFC".to_owned(), |form| form.to_string());
+            let is = call("is_normalized", vec![*expr, string(&form)]);
+            match negated {
+                true => Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(is) },
+                false => is,
+            }
+        }
         Expr::IsNull(inner) => each_field(*inner, Expr::IsNull),
         Expr::IsNotNull(inner) => each_field(*inner, Expr::IsNotNull),
         Expr::Value(value) => constant(value),
@@ -1072,14 +1093,33 @@ fn counts_nothing(function: &Function) -> bool {
 }
 
 /// Functions that are an operator, or have another name, in DataFusion.
-fn renamed(mut function: Function) -> Expr {
+fn renamed(mut function: Function) -> Result<Expr> {
+    if let FunctionArguments::List(list) = &mut function.args {
+        arguments::in_order(&function.name, &mut list.args);
+    }
     quoted_arguments::typed(&mut function);
     let name = function.name.0.last().and_then(ObjectNamePart::as_ident).map(fold);
     let arguments = match &function.args {
         FunctionArguments::List(list) => list.args.len(),
         _ => 0,
     };
-    match (name.as_deref(), arguments) {
+    Ok(match (name.as_deref(), arguments) {
+        (Some(name), 2) if arguments::is_operator(name) && plain_arguments(&function) => {
+            let operation = arguments::operator_of(name, operands(function));
+            let (left, op, right) = operation.expect("an operator of two operands");
+            nested(binary_operator(left, op, right)?)
+        }
+        (
+            Some(name @ ("localtime" | "localtimestamp" | "current_time" | "current_timestamp")),
+            1,
+        ) if plain_arguments(&function) => {
+            let digits = operands(function).pop().expect("there is one");
+            arguments::rounded_clock(name, digits)
+        }
+        (Some("normalize"), 1..) => {
+            arguments::word_as_text(&mut function);
+            Expr::Function(function)
+        }
         (Some("mod"), 2) => {
             let mut operands = operands(function).into_iter();
             let (a, b) = (operands.next(), operands.next());
@@ -1175,7 +1215,7 @@ fn renamed(mut function: Function) -> Expr {
             cast(argument, DataType::Custom(ty, Vec::new()))
         }
         _ => Expr::Function(function),
-    }
+    })
 }
 
 /// An aggregate of documents: `made(array_agg(each(arguments) …) …)`, with all that stands behind the
@@ -1546,16 +1586,4 @@ fn in_list(expr: Expr, list: Vec<Expr>, negated: bool) -> Result<Expr> {
     } else {
         nested(any)
     })
-}
-
-fn string(text: &str) -> Expr {
-    Expr::Value(Value::SingleQuotedString(text.to_owned()).with_empty_span())
-}
-
-fn nested(expr: Expr) -> Expr {
-    Expr::Nested(Box::new(expr))
-}
-
-fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
-    Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
 }

@@ -1,8 +1,8 @@
 //! Expressions that rewriting makes.
 
 use datafusion::sql::sqlparser::ast::{
-    self, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
-    FunctionArguments, Ident, ObjectName, Value,
+    self, BinaryOperator, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArgumentList, FunctionArguments, Ident, ObjectName, Value,
 };
 
 /// Whether an expression is a constant in quotes.
@@ -38,6 +38,21 @@ pub fn call(name: &str, args: Vec<Expr>) -> Expr {
         over: None,
         within_group: Vec::new(),
     })
+}
+
+/// A constant in quotes.
+pub(crate) fn string(text: &str) -> Expr {
+    Expr::Value(Value::SingleQuotedString(text.to_owned()).with_empty_span())
+}
+
+/// `(expr)`.
+pub(crate) fn nested(expr: Expr) -> Expr {
+    Expr::Nested(Box::new(expr))
+}
+
+/// `left op right`.
+pub(crate) fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
+    Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
 }
 
 /// A number as it is written.

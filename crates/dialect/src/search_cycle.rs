@@ -249,7 +249,7 @@ impl Clauses {
             let open = Expr::Nested(Box::new(parse_own_expr(&text)));
             step.selection = Some(match step.selection.take() {
                 Some(other) => {
-                    crate::binary(Expr::Nested(Box::new(other)), BinaryOperator::And, open)
+                    crate::made::binary(Expr::Nested(Box::new(other)), BinaryOperator::And, open)
                 }
                 None => open,
             });

@@ -1,6 +1,6 @@
 //! Arrays with elements added, taken away and replaced.
 
-use super::{Arguments, Gives, Kind, Row, error, list};
+use super::{Arguments, Gives, Kind, Row, error, list, list_of};
 use datafusion::common::ScalarValue;
 use halcyon_sql::diagnose::sql_error;
 use halcyon_sql::error::{Result, SqlError, SqlState};
@@ -43,7 +43,12 @@ pub(super) const ROWS: &[Row] = &[
             let (Some(mut left), Some(right)) = (args.list(0)?, args.list(1)?) else {
                 return Ok(args.values[usize::from(args.is_null(0))].clone());
             };
-            left.extend(right);
+            // `array || array` of arrays with one dimension less is one element more.
+            let is_element = list_of(args.element(1)) == args.element(0);
+            match is_element {
+                true => left.push(args.values[1].clone()),
+                false => left.extend(right),
+            }
             Ok(list(&left, &args.element(0)))
         },
     )

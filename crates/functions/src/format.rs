@@ -10,17 +10,32 @@ use halcyon_sql::error::{Result, SqlState};
 use halcyon_sql::identifier::{quote_ident, quote_literal};
 use halcyon_value::integer::{self, Width};
 
-pub(super) const ROWS: &[Row] = &[Row {
-    repeats: true,
-    ..Row::new(
-        "format",
-        "The text with `%s` (text), `%I` (name) and `%L` (constant) replaced by the arguments.",
-        &[Kind::Text, Kind::Written],
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        repeats: true,
+        ..Row::new(
+            "format",
+            "The text with `%s` (text), `%I` (name) and `%L` (constant) replaced by the arguments.",
+            &[Kind::Text, Kind::Written],
+            Gives::Text,
+            formatted,
+        )
+        .of_null()
+    },
+    // `format(text, VARIADIC array)`; NULL is an array without elements there.
+    Row::new(
+        "format\u{1}list",
+        "The text with an array's elements put in.",
+        &[Kind::Text, Kind::List],
         Gives::Text,
-        formatted,
+        |args| {
+            let mut values = vec![args.values[0].clone()];
+            values.extend(args.list(1)?.unwrap_or_default());
+            formatted(&Arguments { values: &values })
+        },
     )
-    .of_null()
-}];
+    .of_null(),
+];
 
 fn wrong(message: impl Into<String>) -> halcyon_sql::error::SqlError {
     error(SqlState::INVALID_PARAMETER_VALUE, message)

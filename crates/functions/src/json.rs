@@ -78,11 +78,19 @@ impl Arguments<'_> {
 /// Appends a value of any type as JSON.
 pub(super) fn write_scalar(value: &ScalarValue, out: &mut String) -> Result<()> {
     let array = value.to_array().map_err(|error| halcyon_sql::diagnose::sql_error(error, ""))?;
-    put(array.as_ref(), 0, out);
+    put(array.as_ref(), 0, ",", out);
     Ok(())
 }
 
-fn put(array: &dyn Array, row: usize, out: &mut String) {
+/// Appends a value of any type as JSON; `between`: what separates the elements or fields of the value itself.
+pub(super) fn write_parts(value: &ScalarValue, between: &str, out: &mut String) -> Result<()> {
+    let array = value.to_array().map_err(|error| halcyon_sql::diagnose::sql_error(error, ""))?;
+    put(array.as_ref(), 0, between, out);
+    Ok(())
+}
+
+/// Appends one row of a vector as JSON; what lies within its elements and fields is separated by commas alone.
+fn put(array: &dyn Array, row: usize, between: &str, out: &mut String) {
     if array.is_null(row) || array.data_type().is_null() {
         return out.push_str("null");
     }
@@ -92,9 +100,9 @@ fn put(array: &dyn Array, row: usize, out: &mut String) {
             out.push('[');
             for at in 0..items.len() {
                 if at > 0 {
-                    out.push(',');
+                    out.push_str(between);
                 }
-                put(items.as_ref(), at, out);
+                put(items.as_ref(), at, ",", out);
             }
             out.push(']');
         }
@@ -105,14 +113,14 @@ fn put(array: &dyn Array, row: usize, out: &mut String) {
             out.push('{');
             for (at, (field, column)) in fields.iter().zip(columns).enumerate() {
                 if at > 0 {
-                    out.push(',');
+                    out.push_str(between);
                 }
                 match unnamed {
                     true => quoted(&format!("f{}", at + 1), out),
                     false => quoted(halcyon_sql::repeated::shown_name(field.name()), out),
                 }
                 out.push(':');
-                put(column.as_ref(), row, out);
+                put(column.as_ref(), row, ",", out);
             }
             out.push('}');
         }

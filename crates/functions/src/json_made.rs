@@ -6,7 +6,7 @@ use halcyon_json::change::{self, Edit};
 use halcyon_json::string::quoted;
 use halcyon_json::{Node, Tree, text as in_text, write};
 
-use super::json::{document, invalid, json, jsonb, moment, write_scalar};
+use super::json::{document, invalid, json, jsonb, moment, write_parts, write_scalar};
 use super::{Arguments, Gives, Kind, Row, error, text};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 
@@ -21,12 +21,22 @@ const STRIPPED: &str = "The document without pairs whose value is null.";
 pub(super) const ROWS: &[Row] = &[
     Row::new("to_jsonb", OF_VALUE, EACH, Gives::Jsonb, |args| Ok(jsonb(&args.as_tree(0)?))),
     Row::new("to_json", OF_VALUE, EACH, Gives::Json, |args| Ok(json(args.as_json(0)?))),
-    Row::new("array_to_json", "The array as a document.", &[Kind::List], Gives::Json, |args| {
-        Ok(json(args.as_json(0)?))
-    }),
-    Row::new("row_to_json", "The row as a document.", EACH, Gives::Json, |args| {
-        Ok(json(args.as_json(0)?))
-    }),
+    Row::new(
+        "array_to_json",
+        "The array as a document, with a line for each element if TRUE follows.",
+        &[Kind::List, Kind::Bool],
+        Gives::Json,
+        of_parts,
+    )
+    .optional(1),
+    Row::new(
+        "row_to_json",
+        "The row as a document, with a line for each field if TRUE follows.",
+        &[Kind::Each, Kind::Bool],
+        Gives::Json,
+        of_parts,
+    )
+    .optional(1),
     Row::new("json\u{1}moment", OF_VALUE, &[Kind::Text], Gives::Json, |args| {
         Ok(json(moment(args.text(0))))
     }),
@@ -299,6 +309,14 @@ pub(super) const ROWS: &[Row] = &[
         Ok(jsonb(&Tree::object(pairs.collect())))
     }),
 ];
+
+/// An array or a row as a document; a second argument that is TRUE gives each element or field a line.
+fn of_parts(args: &Arguments<'_>) -> Result<ScalarValue> {
+    let mut out = String::new();
+    let between = if truth(args, 1).unwrap_or(false) { ",\n " } else { "," };
+    write_parts(&args.values[0], between, &mut out)?;
+    Ok(json(out))
+}
 
 /// 22004: a key of an object is NULL.
 fn null_key() -> SqlError {

@@ -28,6 +28,7 @@ mod json_path;
 pub mod like;
 pub mod nested;
 mod network;
+mod normalize;
 mod parse_ident;
 mod pgcrypto;
 pub mod products;
@@ -449,6 +450,7 @@ static TABLES: &[&[Row]] = &[
     json_path::ROWS,
     json_made::ROWS,
     network::ROWS,
+    normalize::ROWS,
     pgcrypto::ROWS,
 ];
 

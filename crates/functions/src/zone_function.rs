@@ -7,7 +7,8 @@ use datafusion::common::{Result as DfResult, ScalarValue};
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
-use halcyon_sql::coerce::zone::TimeZone;
+use halcyon_sql::coerce::abbreviations;
+use halcyon_sql::coerce::zone::{TimeZone, posix_offset};
 use halcyon_sql::diagnose::external;
 use halcyon_sql::enums::is_day_or_moment;
 use halcyon_sql::error::{Result, SqlError};
@@ -108,38 +109,14 @@ impl ScalarUDFImpl for ZoneFunction {
 pub const EASTWARDS: char = '\u{1}';
 
 /// The zone that AT TIME ZONE names: an offset, with or without letters before it, is one to the west, as POSIX
-/// has it. Errors: 22023.
+/// has it; an abbreviation stands for one offset. Errors: 22023.
 fn zone_of(name: &str) -> Result<TimeZone> {
     if let Some(name) = name.strip_prefix(EASTWARDS) {
         return TimeZone::parse(name);
     }
-    match posix_offset(name) {
-        Some(seconds_west) => Ok(TimeZone::Fixed(-seconds_west)),
-        None => TimeZone::parse(name),
-    }
-}
-
-/// Seconds to the west of `+10`, `-05:30`, `UTC+5` or `XYZ-1:00:00`; `None` for other names.
-fn posix_offset(name: &str) -> Option<i32> {
-    let letters = name.bytes().take_while(u8::is_ascii_alphabetic).count();
-    let (letters, offset) = name.split_at(letters);
-    let (sign, digits) = match offset.as_bytes().first()? {
-        b'+' => (1, &offset[1..]),
-        b'-' => (-1, &offset[1..]),
-        _ => return None,
-    };
-    if !(letters.is_empty() || letters.len() >= 3) {
-        return None;
-    }
-    let mut parts = digits.split(':').map(|part| {
-        let fits = matches!(part.len(), 1 | 2) && part.bytes().all(|byte| byte.is_ascii_digit());
-        fits.then(|| part.parse::<i32>().ok()).flatten()
-    });
-    let hours = parts.next()??;
-    let minutes = parts.next().map_or(Some(0), |part| part)?;
-    let seconds = parts.next().map_or(Some(0), |part| part)?;
-    let is_one = parts.next().is_none() && hours <= 24 && minutes < 60 && seconds < 60;
-    is_one.then_some(sign * (hours * 3600 + minutes * 60 + seconds))
+    let seconds_east =
+        abbreviations::offset_of(name).or_else(|| posix_offset(name).map(|west| -west));
+    seconds_east.map(TimeZone::Fixed).map_or_else(|| TimeZone::parse(name), Ok)
 }
 
 /// `moment AT TIME ZONE zone`; NULL if the moment is.

@@ -15,15 +15,15 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use datafusion::catalog::TableFunctionArgs;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{DFSchema, Result as DfResult, TableReference};
 use datafusion::datasource::cte_worktable::CteWorkTable;
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, TypePlanner};
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{
-    AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, LogicalPlanBuilder, ScalarUDF, TableSource,
-    WindowUDF,
+    AggregateUDF, Expr, ExprSchemable, HigherOrderUDF, LogicalPlan, LogicalPlanBuilder, ScalarUDF,
+    TableSource, WindowUDF,
 };
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::sql::planner::{PlannerContext, SqlToRel, object_name_to_table_reference};
@@ -40,6 +40,7 @@ use crate::origin::origins;
 use crate::phases::{Phase, PhaseClock};
 use crate::row_sets;
 use crate::semantics;
+use crate::series;
 use crate::single_table;
 use crate::sizes;
 use crate::system_names::{SystemNames, SystemSchemas};
@@ -62,6 +63,7 @@ use halcyon_names::short_aliases;
 use halcyon_names::told_casts;
 use halcyon_names::told_types::told_types;
 use halcyon_scan::provider::{HalcyonTable, ROW_ID, RowIds, ViewSource, is_target};
+use halcyon_sql::coerce::zone::TimeZone;
 use halcyon_sql::diagnose::{external, nearest, sql_error};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::fold;
@@ -805,11 +807,31 @@ impl Context<'_> {
             .build();
         let simplifier = ExprSimplifier::new(simplify);
         let none = DFSchema::empty();
+        let zone = TimeZone::parse(&self.binder.session.time_zone).unwrap_or_default();
+        // Arrow reads fewer spellings of moments and spans than PostgreSQL.
+        let typed = |arg: Expr| match &arg {
+            Expr::Cast(cast) => match text_of(&cast.expr) {
+                Some(text) => semantics::constant_in_zone(text, cast.field.data_type(), &zone)
+                    .map(Transformed::yes),
+                None => Ok(Transformed::no(arg)),
+            },
+            _ => Ok(semantics::narrow(arg)),
+        };
         let fold = |arg: Expr| {
-            let typed = arg.transform_up(|arg| Ok(semantics::narrow(arg))).data()?;
+            let typed = arg.transform_up(typed).data()?;
             simplifier.simplify(simplifier.coerce(typed, &none)?)
         };
-        let args = args.into_iter().map(fold).collect::<DfResult<Vec<_>>>()?;
+        let mut args = args.into_iter().map(fold).collect::<DfResult<Vec<_>>>()?;
+        // A bound in quotes beside a moment with a time zone is one in the session's.
+        let moment = SqlType::TimestampTz.arrow();
+        let types = args.iter().map(|arg| arg.get_type(&none)).collect::<DfResult<Vec<_>>>()?;
+        if name == series::NAME && types.iter().any(|ty| *ty == moment || *ty == DataType::Date32) {
+            for bound in args.iter_mut().take(2) {
+                if let Some(text) = text_of(bound) {
+                    *bound = semantics::constant_in_zone(text, &moment, &zone)?;
+                }
+            }
+        }
         let provider =
             function.create_table_provider_with_args(TableFunctionArgs::new(&args, state))?;
         Ok(provider_as_source(provider))
@@ -824,6 +846,14 @@ impl Tables for Context<'_> {
         let schema = source.schema();
         let names = schema.fields().iter().map(|field| field.name().clone());
         Ok(names.filter(|name| name != ROW_ID).collect())
+    }
+}
+
+/// The text that an expression is, if the expression is a constant in quotes.
+fn text_of(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Literal(value, _) => value.try_as_str().flatten(),
+        _ => None,
     }
 }
 

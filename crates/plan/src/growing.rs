@@ -58,6 +58,8 @@ const GROWING: &[(&str, Growth)] = &[
     ("lpad", Growth::Padded),
     ("make_array", Growth::Linear { times: 1 }),
     ("map", Growth::Linear { times: 2 }),
+    // Unicode's longest compatible decomposition has eleven times the bytes.
+    ("normalize", Growth::Linear { times: 11 }),
     ("overlay", Growth::Linear { times: 1 }),
     ("quote_ident", Growth::Linear { times: 2 }),
     ("quote_literal", Growth::Linear { times: 4 }),
@@ -457,7 +459,7 @@ mod tests {
         "degrees", "digest", "div", "empty", "ends_with",
         // Labels of one type, which the catalog holds.
         "enum_first", "enum_last", "enum_range", "exp", "extract_fraction",
-        "extract_whole", "factorial", "family", "file_row_index", "find_in_set", "flatten", "floor", "format",
+        "extract_whole", "factorial", "family", "file_row_index", "find_in_set", "flatten", "floor", "format", "format\u{1}list", "is_normalized",
         "from_unixtime", "gcd", "generate_series", "get_bit", "get_byte", "get_field", "greatest",
         "hashtext", "hashtextextended", "hmac", "host", "hostmask", "inet\u{1}+", "inet\u{1}-", "inet_merge",
         "inet_same_family",

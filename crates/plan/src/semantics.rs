@@ -1001,6 +1001,17 @@ pub(crate) fn typed_constant(text: &str, ty: &DataType) -> Result<Expr> {
     }
 }
 
+/// A constant of type `ty` from its text in quotes, where a moment without a zone is one of this zone. Errors: those of the
+/// type's input.
+pub(crate) fn constant_in_zone(text: &str, ty: &DataType, zone: &TimeZone) -> Result<Expr> {
+    match sql_type_of_arrow(ty) {
+        Some(SqlType::TimestampTz) if word_for_the_present(text).is_none() => {
+            constant(text, SqlType::TimestampTz, zone)
+        }
+        _ => typed_constant(text, ty),
+    }
+}
+
 /// The word for the present that a text is, in lower case. Source: PostgreSQL, "Special Values".
 pub fn word_for_the_present(text: &str) -> Option<&'static str> {
     let words = ["now", "today", "tomorrow", "yesterday"];

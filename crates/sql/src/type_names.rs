@@ -122,6 +122,7 @@ fn custom(name: &str, modifiers: &[String], ty: &DataType) -> Result<SqlType> {
         "xml" | "money" | "macaddr8" | "timetz" | "point" => {
             return Err(SqlError::unsupported(format!("type {name}")));
         }
+        name if let Some(ty) = array_named(name) => column_type(&ty)?,
         name => return enumeration(name).ok_or_else(|| undefined(ty)),
     })
 }
@@ -263,6 +264,32 @@ pub fn cast_type(ty: &DataType) -> Result<SqlType> {
     })
 }
 
+/// `_int4`, which is the name that PostgreSQL's catalog has for `int4[]`.
+fn array_named(name: &str) -> Option<DataType> {
+    let item = match name.strip_prefix('_')? {
+        "bool" => DataType::Boolean,
+        "bytea" => DataType::Bytea,
+        "date" => DataType::Date,
+        "float4" => DataType::Float4,
+        "float8" => DataType::Float8,
+        "int2" => DataType::Int2(None),
+        "int4" => DataType::Int4(None),
+        "int8" => DataType::Int8(None),
+        "interval" => DataType::Interval { fields: None, precision: None },
+        "json" => DataType::JSON,
+        "jsonb" => DataType::JSONB,
+        "numeric" => DataType::Numeric(ExactNumberInfo::None),
+        "text" => DataType::Text,
+        "time" => DataType::Time(None, TimezoneInfo::None),
+        "timestamp" => DataType::Timestamp(None, TimezoneInfo::None),
+        "timestamptz" => DataType::Timestamp(None, TimezoneInfo::Tz),
+        "uuid" => DataType::Uuid,
+        "varchar" => DataType::Varchar(None),
+        _ => return None,
+    };
+    Some(DataType::Array(ArrayElemTypeDef::SquareBracket(Box::new(item), None)))
+}
+
 /// Types whose names the parser does not know: PostgreSQL's internal ones.
 fn custom_cast_type(name: &ObjectName, arguments: &[String]) -> Result<SqlType> {
     let last = name.0.last().and_then(ObjectNamePart::as_ident);
@@ -300,6 +327,7 @@ fn custom_cast_type(name: &ObjectName, arguments: &[String]) -> Result<SqlType> 
         "inet" => SqlType::Inet,
         "cidr" => SqlType::Cidr,
         "macaddr" => SqlType::MacAddr,
+        word if let Some(ty) = array_named(word) => cast_type(&ty)?,
         word => {
             return enumeration(word).ok_or_else(|| {
                 SqlError::new(SqlState::UNDEFINED_OBJECT, format!("type \"{name}\" does not exist"))

@@ -5,6 +5,7 @@
 use datafusion::sql::sqlparser::ast::{self, Expr, ObjectName, Value as AstValue};
 use halcyon_txn::Isolation;
 
+use crate::coerce::zone::posix_name;
 use crate::error::{Result, SqlError, SqlState};
 use crate::identifier::{fold, parts};
 use crate::syntax::{
@@ -358,7 +359,9 @@ fn bind_set(set: &ast::Set) -> Result<Utility> {
             set_value(name, values, local)?
         }
         Set::SetTimeZone { local, value } => {
-            set_value("timezone".into(), std::slice::from_ref(value), *local)?
+            let offset = zone_of_interval(value)?;
+            let value = offset.map_or_else(|| value.clone(), |offset| Expr::value(offset));
+            set_value("timezone".into(), std::slice::from_ref(&value), *local)?
         }
         Set::SetTransaction { snapshot: Some(_), .. } => {
             return Err(SqlError::unsupported("SET TRANSACTION SNAPSHOT")
@@ -412,6 +415,27 @@ fn setting_value(name: &str, values: &[Expr]) -> Result<Option<String>> {
     Ok((!is_default).then(|| texts.join(", ")))
 }
 
+/// The zone that `SET TIME ZONE INTERVAL '+02:00' HOUR TO MINUTE` names, whose offset counts eastwards; `None` for other
+/// values. Errors: 22023 for days and months.
+fn zone_of_interval(value: &Expr) -> Result<Option<AstValue>> {
+    let Expr::Interval(interval) = value else { return Ok(None) };
+    let text = setting_text(&interval.value)?;
+    // `INTERVAL '2' HOUR`, where the number is without a unit.
+    let unit = match (&interval.leading_field, text.trim().parse::<f64>()) {
+        (Some(ast::DateTimeField::Hour), Ok(_)) => " hours",
+        _ => "",
+    };
+    let span = halcyon_value::interval::parse(&format!("{text}{unit}"))?;
+    if span.months != 0 || span.days != 0 {
+        return Err(SqlError::new(
+            SqlState::INVALID_PARAMETER_VALUE,
+            format!("invalid interval value for time zone: {value}"),
+        ));
+    }
+    let seconds = i32::try_from(span.nanos / 1_000_000_000).unwrap_or(i32::MAX);
+    Ok(Some(AstValue::SingleQuotedString(posix_name(seconds))))
+}
+
 /// A setting's value as text: `on`, `'UTC'`, `-3`, `public`.
 fn setting_text(value: &Expr) -> Result<String> {
     match value {
@@ -426,7 +450,6 @@ fn setting_text(value: &Expr) -> Result<String> {
             Ok(format!("-{}", setting_text(expr)?))
         }
         Expr::UnaryOp { op: ast::UnaryOperator::Plus, expr } => setting_text(expr),
-        Expr::Interval(interval) => setting_text(&interval.value),
         other => Err(SqlError::new(
             SqlState::SYNTAX_ERROR,
             format!("a setting's value must be a constant, not \"{other}\""),

@@ -5,7 +5,7 @@
 //! are left-joined with the groups. Expressions over the aggregates are computed above that join,
 //! for the outer rows and not for groups that no outer row needs.
 
-use datafusion::common::{Column, DFSchema, Result};
+use datafusion::common::{Column, DFSchema, DFSchemaRef, JoinType, Result};
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Aggregate, BinaryExpr, Expr, LogicalPlan, Operator, lit, when};
@@ -63,8 +63,11 @@ impl Lookup {
             return Ok(None);
         };
         let keys: Option<Vec<_>> = flat.correlated.iter().map(pair).collect();
+        let fits = |keys: &[(Expr, Expr)]| {
+            !keys.is_empty() && flat.carried.iter().all(cannot_fail) && !multiplies(&flat, keys)
+        };
         Ok(match keys {
-            Some(keys) if !keys.is_empty() && flat.carried.iter().all(cannot_fail) => {
+            Some(keys) if fits(&keys) => {
                 Some(Lookup { aggregate: aggregate.clone(), flat, keys, value })
             }
             _ => None,
@@ -122,6 +125,43 @@ impl Lookup {
         }
         let value = substitute(vec![value], &aggregate.schema, &values)?.swap_remove(0);
         Ok((project(grouped, leaving)?, on, bind(value)?))
+    }
+}
+
+/// Whether the keys are columns of tables that the outer row alone connects: `FROM a, b WHERE a.x = outer.x AND b.y =
+/// outer.y`. Grouped by such keys, every row of one table would meet every row of the other; with a domain the outer rows
+/// stand between them.
+fn multiplies(flat: &Flat, keys: &[(Expr, Expr)]) -> bool {
+    let mut parts = Vec::new();
+    collect_parts(&flat.source, &mut parts);
+    // For each part the first one that conditions of the source connect the part with.
+    let mut first: Vec<usize> = (0..parts.len()).collect();
+    let touched = |expr: &Expr, first: &[usize]| -> Vec<usize> {
+        let columns = expr.column_refs();
+        let names = |part: &DFSchemaRef| columns.iter().any(|column| part.has_column(column));
+        (0..parts.len()).filter(|at| names(&parts[*at])).map(|at| first[at]).collect()
+    };
+    for condition in &flat.local {
+        let joined = touched(condition, &first);
+        let Some(least) = joined.iter().min().copied() else { continue };
+        for own in first.iter_mut().filter(|own| joined.contains(own)) {
+            *own = least;
+        }
+    }
+    let mut reached = keys.iter().flat_map(|(inner, _)| touched(inner, &first));
+    reached.next().is_some_and(|one| reached.any(|other| other != one))
+}
+
+/// The sides of products that a plan begins with, from the left.
+fn collect_parts(plan: &LogicalPlan, parts: &mut Vec<DFSchemaRef>) {
+    match plan {
+        LogicalPlan::Join(join)
+            if join.join_type == JoinType::Inner && join.on.is_empty() && join.filter.is_none() =>
+        {
+            collect_parts(&join.left, parts);
+            collect_parts(&join.right, parts);
+        }
+        plan => parts.push(DFSchemaRef::clone(plan.schema())),
     }
 }
 

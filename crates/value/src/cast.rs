@@ -197,6 +197,10 @@ mod tests {
             None
         }
 
+        fn abbreviated(_: &str) -> Option<i32> {
+            None
+        }
+
         fn offset_at(self, _: i64) -> i32 {
             self.0
         }

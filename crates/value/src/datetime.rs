@@ -26,6 +26,8 @@ pub trait Zone: Copy {
     fn fixed(seconds: i32) -> Self;
     /// The zone of a name in the table of zones, in upper or lower case.
     fn named(name: &str) -> Option<Self>;
+    /// Seconds east of UTC that an abbreviation (`PST`) stands for beside a time, in upper or lower case.
+    fn abbreviated(name: &str) -> Option<i32>;
     /// Seconds east of UTC at a moment in UTC microseconds.
     fn offset_at(self, utc_us: i64) -> i32;
     /// The moment that a local time names; `None` if no moment has that local time.
@@ -36,7 +38,7 @@ pub trait Zone: Copy {
 /// ISO 8601.
 pub fn parse_zone<Z: Zone>(text: &str) -> Option<Z> {
     let trimmed = trim(text);
-    if ["utc", "z", "gmt", "zulu"].iter().any(|name| trimmed.eq_ignore_ascii_case(name)) {
+    if is_universal_time(trimmed) {
         return Some(Z::fixed(0));
     }
     if let Some(seconds) = parse_offset(trimmed) {
@@ -44,6 +46,10 @@ pub fn parse_zone<Z: Zone>(text: &str) -> Option<Z> {
     }
     let hours = trimmed.parse::<i32>().ok().filter(|hours| (-15..16).contains(hours));
     hours.map(|hours| Z::fixed(hours * 3600)).or_else(|| Z::named(trimmed))
+}
+
+fn is_universal_time(name: &str) -> bool {
+    ["utc", "z", "gmt", "zulu"].iter().any(|known| name.eq_ignore_ascii_case(known))
 }
 
 /// `±HH`, `±HHMM`, `±HH:MM`, `±HH:MM:SS` in seconds.
@@ -88,9 +94,12 @@ pub fn parse_date<Z: Zone>(text: &str) -> Result<i32> {
     Ok(days_from_civil(year, month, day) as i32)
 }
 
-/// Reads a TIME in microseconds since midnight; a zone beside it is ignored. Errors: 22007, 22008.
+/// Reads a TIME in microseconds since midnight; a zone beside it is ignored. Errors: 22007, 22008. A zone whose
+/// offset depends on the day is refused without a date, as PostgreSQL does.
 pub fn parse_time<Z: Zone>(text: &str) -> Result<i64> {
-    Reader::<Z>::read(text, "time")?.time_us.ok_or_else(|| invalid("time", text))
+    let parts = Reader::<Z>::read(text, "time")?;
+    let lacks_day = parts.zone_has_name && parts.date.is_none();
+    parts.time_us.filter(|_| !lacks_day).ok_or_else(|| invalid("time", text))
 }
 
 /// Reads a TIMESTAMP; a zone beside it is ignored. Errors: 22007, 22008.
@@ -152,6 +161,8 @@ struct Reader<'a, Z> {
     date: Option<(i64, u32, u32)>,
     time_us: Option<i64>,
     zone: Option<Z>,
+    /// Whether the zone is one of the table of zones, not an offset or an abbreviation.
+    zone_has_name: bool,
     epoch: bool,
     before_christ: bool,
     /// Whether a day of the week was named.
@@ -171,6 +182,7 @@ impl<'a, Z: Zone> Reader<'a, Z> {
             date: None,
             time_us: None,
             zone: None,
+            zone_has_name: false,
             epoch: false,
             before_christ: false,
             day_of_week: false,
@@ -197,8 +209,10 @@ impl<'a, Z: Zone> Reader<'a, Z> {
     fn token(&mut self, token: &'a str) -> Result<()> {
         let is = |word: &str| token.eq_ignore_ascii_case(word);
         let starts_with_digit = token.as_bytes()[0].is_ascii_digit();
+        // Six or four digits are a time behind a date, and where no date is read.
         let is_time = |ty: &str| {
-            token.contains(':') && starts_with_digit || ty == "time" && is_compact_time(token)
+            token.contains(':') && starts_with_digit
+                || (ty == "time" || self.has_whole_date()) && begins_with_compact_time(token)
         };
         if is("epoch") {
             self.epoch = true;
@@ -218,16 +232,31 @@ impl<'a, Z: Zone> Reader<'a, Z> {
             self.time(time)?;
         } else if self.time_us.is_none() && is_time(self.ty) {
             self.time(token)?;
-        } else if let Some(zone) = self.zone_of(token, starts_with_digit) {
-            self.zone = Some(zone);
+        } else if let Some((zone, has_name)) = self.zone_of(token, starts_with_digit) {
+            (self.zone, self.zone_has_name) = (Some(zone), has_name);
+        } else if let Some((date, offset)) = split_at_offset(token)
+            && self.words.len == 0
+            && self.zone.is_none()
+        {
+            self.word(date)?;
+            self.zone = Some(Z::fixed(offset));
         } else {
             self.word(token)?;
         }
         Ok(())
     }
 
-    /// The zone that a token names, where a zone may stand.
-    fn zone_of(&self, token: &str, starts_with_digit: bool) -> Option<Z> {
+    /// Whether the words so far are a date by themselves.
+    fn has_whole_date(&self) -> bool {
+        match self.words.as_slice() {
+            [] => false,
+            [word] if julian_date(word).is_some() => true,
+            words => read_date(words, self.before_christ).is_some(),
+        }
+    }
+
+    /// The zone that a token names, where a zone may stand, and whether it is one of the table of zones.
+    fn zone_of(&self, token: &str, starts_with_digit: bool) -> Option<(Z, bool)> {
         if self.zone.is_some() {
             return None;
         }
@@ -236,8 +265,9 @@ impl<'a, Z: Zone> Reader<'a, Z> {
             && !starts_with_digit;
         // `2024-02-29 +00`: how JDBC sends a date.
         let after_date = self.words.len == 1 && token.starts_with(['+', '-']);
-        let named = after_time.then(|| parse_zone(token)).flatten();
-        named.or_else(|| after_date.then(|| parse_offset(token)).flatten().map(Z::fixed))
+        let named = after_time.then(|| zone_beside_time(token)).flatten();
+        let offset = || after_date.then(|| parse_offset(token)).flatten().map(Z::fixed);
+        named.or_else(|| offset().map(|zone| (zone, false)))
     }
 
     fn word(&mut self, word: &'a str) -> Result<()> {
@@ -262,14 +292,20 @@ impl<'a, Z: Zone> Reader<'a, Z> {
             }
         }
         if !suffix.is_empty() {
-            self.zone = Some(parse_zone(suffix).ok_or_else(bad)?);
+            let (zone, has_name) = zone_beside_time(suffix).ok_or_else(bad)?;
+            (self.zone, self.zone_has_name) = (Some(zone), has_name);
         }
         self.time_us = Some(time_us);
         Ok(())
     }
 
     fn date_of_words(&self) -> Result<(i64, u32, u32)> {
-        let read = read_date(self.words.as_slice());
+        if let [word] = self.words.as_slice()
+            && let Some(date) = julian_date(word)
+        {
+            return checked_date(date, self.text);
+        }
+        let read = read_date(self.words.as_slice(), self.before_christ);
         let (year, month, day) = read.ok_or_else(|| invalid(self.ty, self.text))?;
         // There is no year 0, neither before nor after.
         if year < 1 {
@@ -288,6 +324,24 @@ impl<'a, Z: Zone> Reader<'a, Z> {
             .and_then(|us| us.checked_add(self.time_us.unwrap_or(0)))
             .ok_or_else(|| out_of_range(self.ty, self.text))
     }
+}
+
+/// The zone that stands beside a time, and whether it is one of the table of zones: abbreviations come first, as in
+/// PostgreSQL.
+fn zone_beside_time<Z: Zone>(text: &str) -> Option<(Z, bool)> {
+    if let Some(seconds) = Z::abbreviated(text) {
+        return Some((Z::fixed(seconds), false));
+    }
+    let zone = parse_zone(text)?;
+    Some((zone, !text.starts_with(['+', '-']) && !is_universal_time(text)))
+}
+
+/// `2001-01-01+02` and `20010101+02:00`: a date and the offset that is joined to its end, in seconds.
+fn split_at_offset(token: &str) -> Option<(&str, i32)> {
+    let at = token.find('+')?;
+    let (date, offset) = token.split_at(at);
+    let is_date = date.len() >= 8 && date.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+    is_date.then(|| parse_offset(offset)).flatten().map(|offset| (date, offset))
 }
 
 /// Converts a time of twelve hours in the given half of the day.
@@ -333,6 +387,19 @@ fn split_at_t(token: &str) -> Option<(&str, &str)> {
 
 fn is_compact_time(token: &str) -> bool {
     matches!(token.len(), 4 | 6) && token.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Whether a token begins with `HHMM` or `HHMMSS`, behind which fractions of a second and a zone may stand.
+fn begins_with_compact_time(token: &str) -> bool {
+    let digits = token.bytes().take_while(u8::is_ascii_digit).count();
+    let next = token.as_bytes().get(digits);
+    let ends = match next {
+        None => true,
+        Some(b'+' | b'-') => parse_offset(&token[digits..]).is_some(),
+        Some(b'.') => digits == 6,
+        Some(other) => other.is_ascii_alphabetic(),
+    };
+    matches!(digits, 4 | 6) && ends
 }
 
 /// `HH:MM[:SS[.ffffff]]` or `HHMM[SS[.ffffff]]`. `None`: not a time; inner error: out of range.
@@ -415,47 +482,79 @@ fn month_by_name(word: &str) -> Option<u32> {
     Some(at as u32 + 1)
 }
 
-/// Reads a date from its words: ISO, `YYYYMMDD`, `MM/DD/YYYY`, or with the month by name.
-fn read_date(words: &[&str]) -> Option<(i64, u32, u32)> {
+/// Reads a date from its words: ISO, `YYYYMMDD`, `YYMMDD`, `MM/DD/YYYY`, with the month by name, or as a day of a year
+/// (`YYYY.DDD`). Before Christ a year of two digits is that year.
+fn read_date(words: &[&str], before_christ: bool) -> Option<(i64, u32, u32)> {
     let mut parts: Words<'_, 3> = Words::new();
     for word in words {
         for part in word.split(['-', '/', '.']) {
             parts.push(part)?;
         }
     }
-    let [a, b, c] = match parts.as_slice() {
-        [only] => return read_compact_date(only),
-        [a, b, c] => [*a, *b, *c],
-        _ => return None,
-    };
     let number = |part: &str| -> Option<i64> {
         (part.len() <= 7 && part.bytes().all(|byte| byte.is_ascii_digit()))
             .then(|| part.parse().ok())
             .flatten()
     };
+    let full_year = |part: &str| -> Option<i64> {
+        let year = number(part)?;
+        Some(if before_christ { year } else { full_year(part, year) })
+    };
+    let [a, b, c] = match parts.as_slice() {
+        [only] => return read_compact_date(only, full_year),
+        [year, day] if year.len() >= 4 && day.len() == 3 && words.len() == 1 => {
+            return day_of_year(number(year)?, number(day)?);
+        }
+        [a, b, c] => [*a, *b, *c],
+        _ => return None,
+    };
     let day = |part: &str| number(part).filter(|_| part.len() <= 2).map(|day| day as u32);
     if let Some(month) = month_by_name(a) {
-        return Some((full_year(c, number(c)?), month, day(b)?));
+        return Some((full_year(c)?, month, day(b)?));
     }
     if let Some(month) = month_by_name(b) {
         return match a.len() > 2 {
             true => Some((number(a)?, month, day(c)?)),
-            false => Some((full_year(c, number(c)?), month, day(a)?)),
+            false => Some((full_year(c)?, month, day(a)?)),
         };
     }
     if a.len() > 2 {
-        return Some((number(a)?, day(b)?, day(c)?));
+        return match month_by_name(c) {
+            Some(month) => Some((number(a)?, month, day(b)?)),
+            None => Some((number(a)?, day(b)?, day(c)?)),
+        };
     }
-    Some((full_year(c, number(c)?), day(a)?, day(b)?))
+    Some((full_year(c)?, day(a)?, day(b)?))
 }
 
-/// Reads `YYYYMMDD`, with a year of at least four digits.
-fn read_compact_date(digits: &str) -> Option<(i64, u32, u32)> {
-    if !digits.bytes().all(|byte| byte.is_ascii_digit()) || digits.len() < 8 {
+/// Reads `YYYYMMDD`, with a year of at least four digits, or `YYMMDD`.
+fn read_compact_date(
+    digits: &str,
+    full_year: impl Fn(&str) -> Option<i64>,
+) -> Option<(i64, u32, u32)> {
+    if !digits.bytes().all(|byte| byte.is_ascii_digit())
+        || !(digits.len() == 6 || digits.len() >= 8)
+    {
         return None;
     }
     let (year, rest) = digits.split_at(digits.len() - 4);
-    Some((year.parse().ok()?, rest[..2].parse().ok()?, rest[2..].parse().ok()?))
+    let year = if year.len() == 2 { full_year(year)? } else { year.parse().ok()? };
+    Some((year, rest[..2].parse().ok()?, rest[2..].parse().ok()?))
+}
+
+/// `J` and a number of days since 24 November 4714 BC; 1 BC is year 0.
+fn julian_date(word: &str) -> Option<(i64, u32, u32)> {
+    /// The Julian day of 1 January 1970.
+    const EPOCH_JULIAN: i64 = 2_440_588;
+    let digits = word.strip_prefix(['j', 'J']).filter(|digits| digits.len() <= 8)?;
+    let whole = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let day: i64 = whole.then(|| digits.parse().ok()).flatten()?;
+    Some(civil_from_days(day - EPOCH_JULIAN))
+}
+
+/// The date of a day of a year. Day 366 of a year that has 365 is the first of the next one, as in PostgreSQL.
+fn day_of_year(year: i64, day: i64) -> Option<(i64, u32, u32)> {
+    (1..=366).contains(&day).then(|| civil_from_days(days_from_civil(year, 1, 1) + day - 1))
 }
 
 /// The year that a number stands for: two digits mean 1970 to 2069.
@@ -545,6 +644,10 @@ mod tests {
             name.eq_ignore_ascii_case("Asia/Tokyo").then_some(East(9 * 3600))
         }
 
+        fn abbreviated(name: &str) -> Option<i32> {
+            name.eq_ignore_ascii_case("PST").then_some(-8 * 3600)
+        }
+
         fn offset_at(self, _: i64) -> i32 {
             self.0
         }
@@ -615,6 +718,16 @@ mod tests {
             ("2020-01-02 -05:30", "2020-01-02"),
             ("epoch", "1970-01-01"),
             ("12345-06-07", "12345-06-07"),
+            ("1999 08 Jan", "1999-01-08"),
+            ("990108", "1999-01-08"),
+            ("1999.008", "1999-01-08"),
+            ("2000-366", "2000-12-31"),
+            ("1999.366", "2000-01-01"),
+            ("J2451187", "1999-01-08"),
+            ("J1520447", "0551-09-28 BC"),
+            ("January 8, 99 BC", "0099-01-08 BC"),
+            ("2001-01-01+02", "2001-01-01"),
+            ("20010102 030405", "2001-01-02"),
         ] {
             assert_eq!(date(text), Ok(expected.into()), "{text:?}");
         }
@@ -622,12 +735,29 @@ mod tests {
 
     #[test]
     fn bad_dates_say_why() {
-        for text in ["", "abc", "2020-01", "2020", "1-2-3-4", "2020-01-02 x", "12:00:00"] {
+        for text in [
+            "",
+            "abc",
+            "2020-01",
+            "2020",
+            "1-2-3-4",
+            "1999.000",
+            "1999.367",
+            "J",
+            "2020-01-02 x",
+            "12:00:00",
+        ] {
             assert_eq!(date(text), Err(TextProblem::MomentSyntax), "{text:?}");
         }
-        for text in
-            ["2021-02-29", "2020-13-01", "2020-00-01", "2020-01-00", "0000-01-01", "2020-01-32"]
-        {
+        for text in [
+            "991308",
+            "2021-02-29",
+            "2020-13-01",
+            "2020-00-01",
+            "2020-01-00",
+            "0000-01-01",
+            "2020-01-32",
+        ] {
             assert_eq!(date(text), Err(TextProblem::FieldRange), "{text:?}");
         }
         assert_eq!(date("300000-01-01"), Err(TextProblem::MomentRange));
@@ -652,13 +782,16 @@ mod tests {
             ("04:05:06+02", "04:05:06"),
             ("04:05:06 UTC", "04:05:06"),
             ("2020-01-01 04:05:06", "04:05:06"),
+            ("2020-01-01 04:05:06 Asia/Tokyo", "04:05:06"),
+            ("02:03 PST", "02:03:00"),
+            ("040506.789+08", "04:05:06.789"),
         ] {
             assert_eq!(time(text), Ok(expected.into()), "{text:?}");
         }
         for text in ["25:00", "12:60", "24:00:01", "13:00 pm"] {
             assert_eq!(time(text), Err(TextProblem::FieldRange), "{text:?}");
         }
-        for text in ["", "x", "1:2:3:4", "12:0x", "2020-01-01"] {
+        for text in ["", "x", "1:2:3:4", "12:0x", "2020-01-01", "04:05 Asia/Tokyo"] {
             assert_eq!(time(text), Err(TextProblem::MomentSyntax), "{text:?}");
         }
     }
@@ -680,6 +813,11 @@ mod tests {
             ("2020-01-01 12:00:00 Asia/Tokyo", "UTC", "2020-01-01 03:00:00+00"),
             ("2020-01-01 12:00:00 +0100", "UTC", "2020-01-01 11:00:00+00"),
             ("epoch", "Asia/Tokyo", "1970-01-01 09:00:00+09"),
+            ("2020-01-01 12:00 PST", "UTC", "2020-01-01 20:00:00+00"),
+            ("2020-01-01 12:00pst", "UTC", "2020-01-01 20:00:00+00"),
+            ("20011227 040506.789+08", "UTC", "2001-12-26 20:05:06.789+00"),
+            ("20011227 040506", "UTC", "2001-12-27 04:05:06+00"),
+            ("2001-01-01+02", "UTC", "2000-12-31 22:00:00+00"),
         ];
         for (text, zone, expected) in cases {
             assert_eq!(stamptz(text, zone), Ok(expected.into()), "{text:?}");

@@ -205,7 +205,9 @@ pub fn parse(text: &str) -> Result<Interval> {
     let mut ago = false;
     let mut pending: Option<Quantity> = None;
     let mut seen = false;
-    for word in trimmed.split([' ', '\t', '\n', ',']).filter(|word| !word.is_empty()) {
+    // The sign `@`, which PostgreSQL writes before a span, says nothing wherever it stands.
+    let is_word = |word: &&str| !word.is_empty() && *word != "@";
+    for word in trimmed.split([' ', '\t', '\n', ',']).filter(is_word) {
         if ago {
             return Err(bad());
         }
@@ -456,6 +458,7 @@ mod tests {
             ("1.5 years", "1 year 6 mons"),
             ("1.5 weeks", "10 days 12:00:00"),
             ("1 day ago", "-1 days"),
+            ("@ 1 hour @ 42 minutes @ 20 seconds ago", "-01:42:20"),
             ("1 mon -1 day", "1 mon -1 days"),
             ("-1 mon 1 day", "-1 mons +1 day"),
             ("-1 day 02:00", "-1 days +02:00:00"),

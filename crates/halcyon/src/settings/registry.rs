@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use halcyon_spill::SpillFolder;
 use halcyon_sql::coerce::TimeZone;
-use halcyon_sql::error::{Result, SqlError};
+use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::utility::{Modes, isolation_name, parse_isolation};
 use halcyon_txn::{Isolation, Log};
 use halcyon_views::ViewBudget;
@@ -531,8 +531,11 @@ pub(crate) static REGISTRY: &[Setting] = &[
         reported_as: Some("TimeZone"),
         home: Home::Session(SettingKind::Text {
             default: "UTC",
-            check: |zone| TimeZone::parse(zone).map(|_| zone.to_owned()),
-            apply: |in_force, zone| zone.clone_into(&mut in_force.time_zone),
+            check: |zone| TimeZone::of_setting(zone).map(|(_, shown)| shown),
+            apply: |in_force, zone| {
+                let (zone, _) = TimeZone::of_setting(zone).unwrap_or_default();
+                in_force.time_zone = zone.spelling();
+            },
         }),
     },
     Setting {
@@ -625,10 +628,24 @@ fn check_encoding(text: &str) -> Result<String> {
     Err(SqlError::unsupported(format!("client encoding {text}")).hint("Halcyon speaks UTF8."))
 }
 
+/// The date style in PostgreSQL's spelling. Errors: 0A000 for what is not ISO 8601 with the month before the day, 22023
+/// for words that no style has.
 fn check_date_style(text: &str) -> Result<String> {
-    if text.to_ascii_lowercase().contains("iso") {
-        return Ok(text.to_owned());
+    for word in text.split(',').map(|word| word.trim().to_ascii_lowercase()) {
+        let is_one_of = |starts: &[&str]| starts.iter().any(|start| word.starts_with(start));
+        if matches!(word.as_str(), "iso" | "mdy" | "default") || is_one_of(&["us", "noneuro"]) {
+            continue;
+        }
+        if matches!(word.as_str(), "dmy" | "ymd")
+            || is_one_of(&["euro", "sql", "postgres", "german"])
+        {
+            return Err(SqlError::unsupported(format!("date style {text}"))
+                .hint("Dates are written as ISO 8601, and read with the month before the day."));
+        }
+        return Err(SqlError::new(
+            SqlState::INVALID_PARAMETER_VALUE,
+            format!("invalid value for parameter \"DateStyle\": \"{text}\""),
+        ));
     }
-    Err(SqlError::unsupported(format!("date style {text}"))
-        .hint("Dates are read and written as ISO 8601."))
+    Ok("ISO, MDY".to_owned())
 }

@@ -5,6 +5,7 @@ use halcyon_value::calendar::DAY_US;
 use halcyon_value::cast::to_local;
 use halcyon_value::datetime::{Zone, parse_zone};
 
+use super::abbreviations;
 use crate::error::{Result, SqlError, SqlState};
 
 /// A time zone that local times are read and shown in.
@@ -36,6 +37,37 @@ impl TimeZone {
                 format!("time zone \"{text}\" not recognized"),
             )
         })
+    }
+
+    /// The zone that the setting `timezone` names, and the name that SHOW tells. A number of hours counts eastwards,
+    /// any other offset westwards, with or without letters before it, as POSIX has it (`+02:00` is west of UTC).
+    /// Errors: 22023.
+    ///
+    /// Source: PostgreSQL 15, "Time Zones", and `check_timezone` of its sources.
+    pub fn of_setting(text: &str) -> Result<(TimeZone, String)> {
+        let trimmed = text.trim();
+        if let Some(seconds) = seconds_of_hours(trimmed) {
+            return Ok((TimeZone::Fixed(seconds), posix_name(seconds)));
+        }
+        let bounded = |seconds: &i32| seconds.abs() < 16 * 3600;
+        if let Some(seconds_west) = posix_offset(trimmed).filter(bounded) {
+            return Ok((TimeZone::Fixed(-seconds_west), trimmed.to_owned()));
+        }
+        let zone = TimeZone::parse(trimmed)?;
+        let shown = match zone {
+            TimeZone::Named(zone) => zone.name().to_owned(),
+            TimeZone::Fixed(_) => trimmed.to_ascii_uppercase(),
+        };
+        Ok((zone, shown))
+    }
+
+    /// A text that [`TimeZone::parse`] reads as this zone.
+    pub fn spelling(&self) -> String {
+        match self {
+            TimeZone::Fixed(0) => "UTC".to_owned(),
+            TimeZone::Fixed(seconds) => signed_clock(*seconds, true),
+            TimeZone::Named(zone) => zone.name().to_owned(),
+        }
     }
 
     /// The zones of the tz database with their names, in the order of these.
@@ -120,6 +152,10 @@ impl Zone for TimeZone {
         named.map(|zone| TimeZone::Named(*zone))
     }
 
+    fn abbreviated(name: &str) -> Option<i32> {
+        abbreviations::offset_of(name)
+    }
+
     fn offset_at(self, utc_us: i64) -> i32 {
         TimeZone::offset_at(&self, utc_us)
     }
@@ -127,6 +163,55 @@ impl Zone for TimeZone {
     fn to_utc(self, local_us: i64) -> Option<i64> {
         TimeZone::to_utc(&self, local_us)
     }
+}
+
+/// Seconds to the east that a number of hours is: `2`, `-1.5`.
+fn seconds_of_hours(text: &str) -> Option<i32> {
+    let hours: f64 = text.parse().ok()?;
+    (hours.is_finite() && hours.abs() < 16.0).then(|| (hours * 3600.0).round() as i32)
+}
+
+/// The name that POSIX gives to an offset: `<+02>-02`, whose second number counts westwards.
+pub fn posix_name(seconds_east: i32) -> String {
+    let (east, west) = (signed_clock(seconds_east, false), signed_clock(-seconds_east, false));
+    format!("<{east}>{west}")
+}
+
+/// `±HH[:MM[:SS]]`; `whole`: with minutes and seconds in any case.
+fn signed_clock(seconds: i32, whole: bool) -> String {
+    let (sign, seconds) = (if seconds < 0 { '-' } else { '+' }, seconds.abs());
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    match (minutes, seconds) {
+        (0, 0) if !whole => format!("{sign}{hours:02}"),
+        (_, 0) if !whole => format!("{sign}{hours:02}:{minutes:02}"),
+        _ => format!("{sign}{hours:02}:{minutes:02}:{seconds:02}"),
+    }
+}
+
+/// Seconds to the west of `+10`, `-05:30`, `UTC+5`, `XYZ-1:00:00` or `<+02>-02`; `None` for other names.
+pub fn posix_offset(name: &str) -> Option<i32> {
+    let letters = match name.strip_prefix('<') {
+        Some(quoted) => quoted.find('>')? + 2,
+        None => name.bytes().take_while(u8::is_ascii_alphabetic).count(),
+    };
+    let (letters, offset) = name.split_at(letters);
+    let (sign, digits) = match offset.as_bytes().first()? {
+        b'+' => (1, &offset[1..]),
+        b'-' => (-1, &offset[1..]),
+        _ => return None,
+    };
+    if !(letters.is_empty() || letters.len() >= 3) {
+        return None;
+    }
+    let mut parts = digits.split(':').map(|part| {
+        let fits = matches!(part.len(), 1 | 2) && part.bytes().all(|byte| byte.is_ascii_digit());
+        fits.then(|| part.parse::<i32>().ok()).flatten()
+    });
+    let hours = parts.next()??;
+    let minutes = parts.next().map_or(Some(0), |part| part)?;
+    let seconds = parts.next().map_or(Some(0), |part| part)?;
+    let is_one = parts.next().is_none() && hours <= 24 && minutes < 60 && seconds < 60;
+    is_one.then_some(sign * (hours * 3600 + minutes * 60 + seconds))
 }
 
 /// A moment as the table of zones knows it: from [`TABLE_END`] on, where the table ends and the last rule of each
@@ -167,6 +252,29 @@ mod tests {
         for bad in ["", "Nowhere/Here", "+99", "+1:2:3:4"] {
             let error = TimeZone::parse(bad).unwrap_err();
             assert_eq!(error.state(), SqlState::INVALID_PARAMETER_VALUE, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn settings_count_hours_eastwards_and_other_offsets_westwards() {
+        for (text, seconds_east, shown) in [
+            ("2", 7200, "<+02>-02"),
+            ("+02", 7200, "<+02>-02"),
+            ("-1.5", -5400, "<-01:30>+01:30"),
+            ("+02:00", -7200, "+02:00"),
+            ("GMT-2", 7200, "GMT-2"),
+            ("<+02>-02", 7200, "<+02>-02"),
+            ("<-01:30>+01:30", -5400, "<-01:30>+01:30"),
+            ("utc", 0, "UTC"),
+        ] {
+            let (zone, name) = TimeZone::of_setting(text).expect(text);
+            assert_eq!((zone, name.as_str()), (TimeZone::Fixed(seconds_east), shown), "{text}");
+            assert_eq!(TimeZone::parse(&zone.spelling()).ok(), Some(zone), "{text}");
+        }
+        let (berlin, name) = TimeZone::of_setting("europe/berlin").expect("a zone");
+        assert_eq!((berlin.spelling().as_str(), name.as_str()), ("Europe/Berlin", "Europe/Berlin"));
+        for bad in ["", "Nowhere/Here", "nan", "17", "<+02", "PST"] {
+            assert!(TimeZone::of_setting(bad).is_err(), "{bad:?}");
         }
     }
 

@@ -74,8 +74,8 @@ pub use sequence_options::SequenceOptions;
 pub use session::{Discarded, SessionStatement, SystemChange};
 pub(crate) use spellings::INFERENCE;
 pub use spellings::{
-    MERGE_DEFAULTS, MERGE_NOTHING, Overriding, SYMMETRIC, TYPE_COLLATION, is_mark_of_unique,
-    is_unique_with_null,
+    MERGE_DEFAULTS, MERGE_NOTHING, Overriding, SYMMETRIC, TYPE_COLLATION, VARIADIC,
+    is_mark_of_unique, is_unique_with_null,
 };
 pub use table_forms::{Like, PASSED_OVER, executed, is_executed, is_without_data};
 pub use types::{Side as LabelSide, TypeChange, TypeStatement};

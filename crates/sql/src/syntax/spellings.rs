@@ -46,6 +46,8 @@ use crate::identifier::last;
 /// - `(t).*` is `t.*`.
 /// - The options of CREATE EXTENSION have WITH before them.
 /// - `BETWEEN SYMMETRIC a AND b` is `BETWEEN "…" + a AND b`: see [`SYMMETRIC`].
+/// - `RESET TIME ZONE` is `RESET timezone`.
+/// - `f(a, VARIADIC b)` is `f(a, "…" => b)`: see [`VARIADIC`].
 /// - `inet '10.0.0.1'` is `'10.0.0.1'::inet`, and so for every type that the SQL parser has no word for.
 /// - `x = ANY (VALUES (1))` is `x = ANY (SELECT * FROM (VALUES (1)) AS "values")`.
 /// - `ORDER BY a USING >` is `ORDER BY a DESC`.
@@ -75,6 +77,9 @@ pub(super) fn known_to_the_parser(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSp
     }
     if is(&tokens, 0, "DROP") && is(&tokens, 1, "INDEX") && is(&tokens, 2, "CONCURRENTLY") {
         silent.push(2);
+    }
+    if is(&tokens, 0, "RESET") && is(&tokens, 1, "TIME") && is(&tokens, 2, "ZONE") {
+        edits.push((words[1], words[2], "timezone".to_owned()));
     }
     if let Some((gone, options)) = view_options::known_options(&tokens, &words) {
         silent.extend(gone);
@@ -143,6 +148,14 @@ pub(super) fn known_to_the_parser(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSp
                     && is(&tokens, at - 3, "TRIM") =>
             {
                 edits.push((words[at], words[at], "' ' FROM".to_owned()));
+            }
+            Keyword::VARIADIC
+                if takes_constants
+                    && at > 0
+                    && (token_is(&tokens, &words, at - 1, &Token::LParen)
+                        || token_is(&tokens, &words, at - 1, &Token::Comma)) =>
+            {
+                edits.push((words[at], words[at], format!("\"{VARIADIC}\" =>")));
             }
             Keyword::BETWEEN if is(&tokens, at + 1, "ASYMMETRIC") => silent.push(at + 1),
             Keyword::BETWEEN if is(&tokens, at + 1, "SYMMETRIC") => {
@@ -432,6 +445,9 @@ fn names_part(tokens: &[TokenWithSpan], words: &[usize], at: usize) -> bool {
     let before = at.checked_sub(1).map(|before| &tokens[words[before]].token);
     before.is_some_and(|before| *before == Token::Period || is_word(before, "AS"))
 }
+
+/// The name of the argument that is an array of arguments: `VARIADIC a`.
+pub const VARIADIC: &str = "\u{1}variadic";
 
 /// The name to which the lower bound of BETWEEN SYMMETRIC is added.
 pub const SYMMETRIC: &str = "\u{1}symmetric";

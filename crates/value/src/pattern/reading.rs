@@ -229,6 +229,9 @@ impl<'a> Reader<'a> {
                 let digits = if let K::Fraction(digits) = keyword { digits.into() } else { 6 };
                 let (value, length) = self.integer(digits, name, nodes)?;
                 let value = value * 10_i64.pow(6_usize.saturating_sub(length) as u32);
+                // More digits may stand there than the pattern has, and are rounded.
+                let unit = 10_i64.pow(6_usize.saturating_sub(digits) as u32);
+                let value = (value + unit / 2) / unit * unit;
                 self.set(|fields| &mut fields.microsecond, value, name)
             }
             K::ZoneHour => {
@@ -535,7 +538,8 @@ impl Fields {
         let fits = (0..24).contains(&hour)
             && (0..60).contains(&minute)
             && (0..60).contains(&second)
-            && (0..SECOND_US).contains(&fraction);
+            // A fraction of fewer digits may have been rounded to a second.
+            && (0..=SECOND_US).contains(&fraction);
         fits.then_some(((hour * 60 + minute) * 60 + second) * SECOND_US + fraction)
     }
 
