@@ -3,14 +3,13 @@
 //! [`sums`] has `sum` and `avg`, and the aggregate that takes the only value of a group; [`variance`]
 //! variances and deviations; [`corrected`] DataFusion's own aggregates with what they lack; [`ordered_sets`]
 //! those WITHIN GROUP. As window functions all of them are [watched](mod@watched), and have
-//! [frames](mod@sliding) that leave rows behind. [`grouping_sets`] keeps plans from knowing too much of aggregates by several sets.
+//! [frames](mod@sliding) that leave rows behind.
 //!
 //! **Invariant**, checked by `cargo xtask check claims`: nothing here knows a table or a transaction. An
 //! aggregate sees arrays of values.
 #![forbid(unsafe_code)]
 
 pub mod corrected;
-pub mod grouping_sets;
 pub mod ordered_sets;
 mod sliding;
 pub mod sums;

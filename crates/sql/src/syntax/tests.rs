@@ -375,6 +375,7 @@ const REFUSED: &[(&str, u32, &str)] = &[
     ("COPY b FROM STDIN (FORMAT orderbook, book 'x')", 43, "or near \"'x'\""),
     ("COPY b FROM STDIN (FORMAT orderbook, book 'bids', brokers 0)", 59, "or near \"0\""),
     ("COPY b FROM STDIN (FORMAT orderbook, header)", 38, "or near \"header\""),
+    ("RESET SESSION AUTHORIZATION x", 29, "or near \"x\""),
     ("ABORT NOW", 7, "or near \"NOW\""),
     ("SET CONSTRAINTS ALL", 20, "end of input"),
     ("SET CONSTRAINTS a, b LATER", 22, "or near \"LATER\""),
