@@ -360,7 +360,7 @@ fn bind_set(set: &ast::Set) -> Result<Utility> {
         }
         Set::SetTimeZone { local, value } => {
             let offset = zone_of_interval(value)?;
-            let value = offset.map_or_else(|| value.clone(), |offset| Expr::value(offset));
+            let value = offset.map_or_else(|| value.clone(), Expr::value);
             set_value("timezone".into(), std::slice::from_ref(&value), *local)?
         }
         Set::SetTransaction { snapshot: Some(_), .. } => {
