@@ -54,6 +54,10 @@ impl datetime::Zone for Utc {
         None
     }
 
+    fn abbreviated(_: &str) -> Option<i32> {
+        None
+    }
+
     fn offset_at(self, _: i64) -> i32 {
         0
     }
