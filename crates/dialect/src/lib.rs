@@ -745,6 +745,8 @@ fn operator(expr: &mut Expr) -> Result<()> {
         | Expr::Interval(_)
         | Expr::BinaryOp { .. }
         | Expr::Substring { .. }
+        | Expr::Ceil { .. }
+        | Expr::Floor { .. }
         | Expr::Array(_)
         | Expr::Collate { .. }
         | Expr::Function(_)
