@@ -6,12 +6,20 @@ use std::sync::Arc;
 
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{DFSchema, Result};
-use datafusion::logical_expr::{EmptyRelation, Expr, LogicalPlan, LogicalPlanBuilder, Values};
+use datafusion::logical_expr::{EmptyRelation, Expr, LogicalPlan, Projection, Union, Values};
+
+use crate::sorts::has_subquery;
+
+/// The most rows that become SELECTs, as many as arms of a union. More are left as they are, and refused where they run.
+const ROWS_MAX: usize = 1_024;
 
 /// Writes VALUES with subqueries as UNION ALL. For a plan as DataFusion's planner made it.
 pub fn with_rows_selected(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|node| match node {
-        LogicalPlan::Values(values) if has_subquery(&values) => {
+        LogicalPlan::Values(values)
+            if values.values.len() <= ROWS_MAX
+                && values.values.iter().flatten().any(has_subquery) =>
+        {
             selected(values).map(Transformed::yes)
         }
         other => Ok(Transformed::no(other)),
@@ -19,33 +27,21 @@ pub fn with_rows_selected(plan: LogicalPlan) -> Result<LogicalPlan> {
     .data()
 }
 
-fn has_subquery(values: &Values) -> bool {
-    let is_subquery = |part: &Expr| {
-        Ok(matches!(
-            part,
-            Expr::ScalarSubquery(_)
-                | Expr::InSubquery(_)
-                | Expr::Exists(_)
-                | Expr::SetComparison(_)
-        ))
-    };
-    values.values.iter().flatten().any(|cell| cell.exists(is_subquery).unwrap_or(false))
-}
-
 fn selected(values: Values) -> Result<LogicalPlan> {
     let names: Vec<_> = values.schema.fields().iter().map(|field| field.name().clone()).collect();
-    let mut all: Option<LogicalPlanBuilder> = None;
-    for row in values.values {
+    let row = |row: Vec<Expr>| {
         let one = LogicalPlan::EmptyRelation(EmptyRelation {
             produce_one_row: true,
             schema: Arc::new(DFSchema::empty()),
         });
         let cells = row.into_iter().zip(&names).map(|(cell, name)| cell.alias(name));
-        let row = LogicalPlanBuilder::from(one).project(cells)?;
-        all = Some(match all {
-            Some(rows) => rows.union(row.build()?)?,
-            None => row,
-        });
+        Projection::try_new(cells.collect(), Arc::new(one)).map(LogicalPlan::Projection)
+    };
+    let mut rows = values.values.into_iter().map(row).collect::<Result<Vec<_>>>()?;
+    if rows.len() == 1 {
+        return Ok(rows.remove(0));
     }
-    all.expect("VALUES have a row").build()
+    // Side by side, however many they are.
+    let rows = rows.into_iter().map(Arc::new).collect();
+    Union::try_new_with_loose_types(rows).map(LogicalPlan::Union)
 }

@@ -26,7 +26,8 @@ pub fn with_subqueries_below_sorts(plan: LogicalPlan) -> Result<LogicalPlan> {
     .data()
 }
 
-fn has_subquery(expr: &Expr) -> bool {
+/// Whether an expression has a subquery in any place.
+pub(crate) fn has_subquery(expr: &Expr) -> bool {
     let found = expr.exists(|part| {
         Ok(matches!(
             part,
