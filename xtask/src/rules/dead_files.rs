@@ -1,4 +1,5 @@
-//! Every Rust file of a crate is reached from one of its targets through `mod` lines.
+//! Every Rust file of a crate is reached from one of its targets through `mod` lines, and nothing lies at the top of the
+//! repository that nobody put there: a folder that a run left behind is not committed.
 //!
 //! Follows `mod name;`, `#[path = "…"]` and `include!("…")`. Modules written inline whose children
 //! lie in files of their own are not followed: nobody here writes them.
@@ -9,6 +10,31 @@ use std::path::{Path, PathBuf};
 
 use super::Offence;
 use crate::workspace::Workspace;
+
+/// What lies at the top of the repository.
+const TOP: &[&str] = &[
+    ".cargo",
+    ".ci",
+    ".gitignore",
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "Cargo.lock",
+    "Cargo.toml",
+    "LICENSE",
+    "README.md",
+    "SECURITY.md",
+    "crates",
+    "docs",
+    "fuzz",
+    "lab",
+    "packaging",
+    "run",
+    "rustfmt.toml",
+    "scripts",
+    "test",
+    "tests",
+    "xtask",
+];
 
 /// Looks at `src`, `tests`, `examples` and `benches` of every own crate.
 pub fn check(workspace: &Workspace) -> Vec<Offence> {
@@ -22,7 +48,16 @@ pub fn check(workspace: &Workspace) -> Vec<Offence> {
         });
         found.extend(dead(&workspace.root, files.map(String::as_str), &reached));
     }
+    found.extend(strays(workspace.files.iter().map(String::as_str)));
     found
+}
+
+/// Files beneath what is not among [`TOP`].
+fn strays<'a>(files: impl Iterator<Item = &'a str>) -> Vec<Offence> {
+    let strays = files.filter(|file| !TOP.contains(&file.split('/').next().unwrap_or_default()));
+    let message =
+        "nothing of this name lies at the top of the repository; delete it, or name it in TOP";
+    strays.map(|file| Offence::new(file, message)).collect()
 }
 
 /// Packages of their own inside a crate's folder (peers, fuzz targets).
@@ -99,6 +134,15 @@ fn module(line: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_lies_at_the_top_without_being_named_is_found() {
+        let files = ["Cargo.toml", "crates/a/src/lib.rs", "q/01.sql", "notes.txt"];
+        let found: Vec<_> =
+            strays(files.into_iter()).into_iter().map(|offence| offence.to_string()).collect();
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].contains("q/01.sql") && found[1].contains("notes.txt"), "{found:?}");
+    }
 
     fn tree() -> Vec<(&'static str, &'static str)> {
         vec![
