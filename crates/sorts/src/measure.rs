@@ -1,4 +1,4 @@
-//! Sorts beside DataFusion's, measured: run in an optimised build with `--ignored --nocapture`.
+//! Sorts beside DataFusion's, measured, a line of JSON for each shape; docs/testing.md has the command. Keys are compared.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -6,7 +6,7 @@ use std::time::Instant;
 use arrow::array::{
     ArrayRef, Decimal128Array, Int32Array, Int64Array, RecordBatch, StringViewArray,
 };
-use arrow::compute::SortOptions;
+use arrow::compute::{SortOptions, concat_batches};
 use arrow::datatypes::DataType;
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::execution::TaskContext;
@@ -15,7 +15,7 @@ use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
-use futures::StreamExt;
+use futures::{StreamExt, TryStreamExt};
 use halcyon_base::rng::Rng;
 
 /// Rows of a batch.
@@ -111,8 +111,19 @@ fn seconds(plan: &dyn Fn() -> Arc<dyn ExecutionPlan>) -> f64 {
     (0..3).map(run).fold(f64::MAX, f64::min)
 }
 
+/// The first columns of all rows that a plan gives.
+fn keys_of(plan: &Arc<dyn ExecutionPlan>, keys: usize) -> RecordBatch {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let rows = runtime.block_on(async {
+        let rows = execute_stream(Arc::clone(plan), Arc::new(TaskContext::default()));
+        rows.expect("runs").try_collect::<Vec<_>>().await.expect("rows")
+    });
+    let rows = concat_batches(&plan.schema(), &rows).expect("one schema");
+    rows.project(&(0..keys).collect::<Vec<_>>()).expect("columns")
+}
+
 #[test]
-#[ignore = "measures; means something in an optimised build"]
+#[ignore = "a measurement of minutes; docs/testing.md has the command"]
 fn sorts_beside_those_of_the_slow_twin() {
     let rows: usize = std::env::var("ROWS").map_or(1 << 21, |rows| rows.parse().expect("a number"));
     let only = std::env::var("ONLY").unwrap_or_default();
@@ -148,10 +159,11 @@ fn sorts_beside_those_of_the_slow_twin() {
         };
         let ours = || crate::sorts(merged(), true).expect("a plan");
         let (c, d) = (seconds(&ours), seconds(&merged));
+        // Rows with equal keys may lie in another order there.
+        assert_eq!(keys_of(&ours(), *keys), keys_of(&merged(), *keys), "{name}");
         println!(
-            "{name:30} sort {a:.3} s, DataFusion {b:.3} ({:.2}); merged {c:.3}, {d:.3} ({:.2})",
-            a / b,
-            c / d
+            "{{\"shape\":\"{name}\",\"rows\":{rows},\"sort_s\":{a:.3},\"sort_datafusion_s\":{b:.3},\
+             \"merged_s\":{c:.3},\"merged_datafusion_s\":{d:.3}}}"
         );
     }
 }
