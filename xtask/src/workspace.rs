@@ -14,6 +14,8 @@ pub struct Workspace {
     pub packages: Vec<Package>,
     /// Files that git tracks or would track, relative to the root, sorted.
     pub files: Vec<String>,
+    /// Those of them that git tracks: what a build or a check left beside them is not among them.
+    pub committed: Vec<String>,
 }
 
 /// A package, as `cargo metadata` tells it.
@@ -46,13 +48,9 @@ impl Workspace {
         let members = strings(&json["workspace_members"]);
         let packages = json["packages"].as_array().into_iter().flatten();
         let packages = packages.map(|package| Package::new(package, &members)).collect();
-        let mut list = Command::new("git");
-        list.args(["ls-files", "--cached", "--others", "--exclude-standard"]).current_dir(&root);
-        let mut files: Vec<String> = output(&mut list)?.lines().map(str::to_owned).collect();
-        files.retain(|file| root.join(file).is_file());
-        files.sort();
-        files.dedup();
-        Ok(Workspace { root, packages, files })
+        let committed = listed(&root, &[])?;
+        let files = listed(&root, &["--others", "--exclude-standard"])?;
+        Ok(Workspace { root, packages, files, committed })
     }
 
     /// Text of a file; `None` if it is not UTF-8.
@@ -69,6 +67,17 @@ impl Workspace {
     pub fn relative(&self, path: &Path) -> String {
         path.strip_prefix(&self.root).unwrap_or(path).display().to_string()
     }
+}
+
+/// Files that `git ls-files --cached` names with these further arguments, and that are there.
+fn listed(root: &Path, arguments: &[&str]) -> Result<Vec<String>, String> {
+    let mut list = Command::new("git");
+    list.args(["ls-files", "--cached"]).args(arguments).current_dir(root);
+    let mut files: Vec<String> = output(&mut list)?.lines().map(str::to_owned).collect();
+    files.retain(|file| root.join(file).is_file());
+    files.sort();
+    files.dedup();
+    Ok(files)
 }
 
 impl Package {

@@ -48,7 +48,7 @@ pub fn check(workspace: &Workspace) -> Vec<Offence> {
         });
         found.extend(dead(&workspace.root, files.map(String::as_str), &reached));
     }
-    found.extend(strays(workspace.files.iter().map(String::as_str)));
+    found.extend(strays(workspace.committed.iter().map(String::as_str)));
     found
 }
 
