@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use halcyon_base::ids::{PartitionId, SessionId};
+use halcyon_base::ids::{PartitionId, SessionId, TableId};
 use halcyon_catalog::{Catalog, Table};
 use halcyon_plan::env::{Locks, Need};
 use halcyon_sql::error::Result;
@@ -111,6 +111,47 @@ impl<'a> Acquisition<'a> {
             return Ok(Locked::Whole);
         }
         Ok(if settled.is_torn(catalog, tables) { Locked::Torn } else { Locked::Whole })
+    }
+
+    /// Takes locks of tables that later statements of the transaction will want, with those that this statement needs,
+    /// in one order. Views and streams are left to the statements that name them, and nothing is locked ahead of a
+    /// statement that reads some. False if the transaction stands in the queue of a lock.
+    /// Errors: those of a wait for locks.
+    #[cold]
+    pub fn lock_ahead(
+        &self,
+        tx: &mut Transaction,
+        catalog: &Catalog,
+        ahead: impl Iterator<Item = (TableId, Mode)>,
+        tables: &[Arc<Table>],
+        needs: &[Need],
+    ) -> Result<bool> {
+        let is_plain = |table: &Table| table.materialized().is_none() && !table.is_stream();
+        if !tables.iter().all(|table| is_plain(table)) {
+            return Ok(true);
+        }
+        let mut wanted: Vec<(&Arc<Table>, &Arc<PartitionCell>, Mode)> = Vec::new();
+        let known = ahead.filter_map(|(id, mode)| Some((catalog.tables.get(&id)?, mode)));
+        for (table, mode) in known.filter(|(table, _)| is_plain(table)) {
+            wanted.extend(table.cells.iter().map(|cell| (table, cell, mode)));
+        }
+        for need in needs {
+            let table = &tables[need.table];
+            let cells = match need.partition {
+                Some(partition) => &table.cells[partition as usize..=partition as usize],
+                None => &table.cells[..],
+            };
+            wanted.extend(cells.iter().map(|cell| (table, cell, need.mode)));
+        }
+        wanted.sort_unstable_by_key(|(_, cell, mode)| (cell.id, *mode == Mode::Shared));
+        wanted.dedup_by_key(|(_, cell, _)| cell.id);
+        for (table, cell, mode) in wanted {
+            let locked = take(tx, cell, mode, &self.limits, self.wait);
+            if locked.map_err(|error| lock_errors::of_table(error, table))?.is_none() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Takes the right to change the catalog. False if the transaction stands in the queue for it.

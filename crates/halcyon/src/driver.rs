@@ -45,7 +45,7 @@ use crate::acquire::{Acquisition, LockSet, LockWait, Locked, Snapshot};
 use crate::copying::{self, Copying, Home, Incoming};
 use crate::deferral::{Deferrals, settle};
 use crate::execute::{Ran, RowAccess, execute, read_only};
-use crate::explain::{early_line, explain, explained_text};
+use crate::explain::{companion_line, early_line, explain, explained_text};
 use crate::outcome::{Outcome, Tag};
 use crate::params;
 use crate::session::Session;
@@ -215,8 +215,14 @@ impl Session {
             self.suspend(None);
             return ran;
         }
-        if repeats && self.in_force.early_locks {
-            self.note_block_locks(&mut work.tx, statement);
+        if self.in_force.early_locks {
+            self.note_block_locks(&mut work.tx, statement, repeats);
+            if work.tx.take_in_circle() {
+                self.block_locks.meet_circle();
+            }
+            if ran.is_err() {
+                self.block_locks.learn_companions(&self.tallies);
+            }
         }
         if ran.as_ref().is_ok_and(|ran| self.copy_begins(ran)) {
             self.copy_goes_on(Home::Block(block, start));
@@ -242,14 +248,24 @@ impl Session {
         let Ok(bound) = self.bind(explained_text(text), &[], catalog) else { return Vec::new() };
         let tables = bound.prepared.plan.tables().iter().enumerate();
         let early = tables.filter(|(number, _)| bound.prepared.early.is_early(*number));
-        early.map(|(_, table)| early_line(table)).collect()
+        let ahead = bound.prepared.companions.tables().into_iter();
+        let ahead = ahead.filter_map(|(id, mode)| Some((catalog.tables.get(&id)?, mode)));
+        early
+            .map(|(_, table)| early_line(table))
+            .chain(ahead.map(|(table, mode)| companion_line(table, mode)))
+            .collect()
     }
 
     /// Notes what a statement of the block has locked, and lets the plans before it learn if it wanted to
     /// write what they have read, and met others who had read it too.
-    fn note_block_locks(&mut self, tx: &mut Transaction, statement: &Statement) {
-        let prepared = statement.prepared();
-        self.block_locks.note(statement.tally.get(), &prepared, &self.locked.needs);
+    fn note_block_locks(
+        &mut self,
+        tx: &mut Transaction,
+        statement: &Statement,
+        keeps_shared: bool,
+    ) {
+        let (prepared, slot) = (statement.prepared(), statement.tally.get());
+        self.block_locks.note(slot, &prepared, &self.locked.needs, keeps_shared);
         if let Some(partition) = tx.take_contended_upgrade() {
             self.block_locks.learn(partition, prepared.plan.tables(), &self.tallies);
         }
@@ -349,8 +365,21 @@ impl Session {
             let session = SessionId(self.id);
             let acquisition = Acquisition { shared: &self.shared, session, limits, wait };
             let acquired = {
-                let early = ground.repeats && self.in_force.early_locks;
-                let way = LockWay { owns, early };
+                let learns = self.in_force.early_locks;
+                let early = ground.repeats && learns;
+                // Who waits for a limited time is told of the tables of its own statement alone.
+                let is_first = learns && timeout.is_none() && self.block_locks.are_none();
+                let ahead = match is_first
+                    && ground.deferrals.is_some()
+                    && !prepared.companions.is_cold()
+                {
+                    true => prepared.companions.tables(),
+                    false => Vec::new(),
+                };
+                if !ahead.is_empty() {
+                    self.block_locks.note_ahead();
+                }
+                let way = LockWay { owns, early, repeats: ground.repeats, ahead: &ahead };
                 acquire(&mut ground.source, prepared, &env, &acquisition, &mut self.locked, way)
             };
             let acquired = match acquired {
@@ -465,11 +494,15 @@ fn not_obtained(prepared: &Prepared, error: SqlError, out: &mut RowSet) -> Resul
 
 /// How a statement takes its locks.
 #[derive(Clone, Copy)]
-struct LockWay {
+struct LockWay<'a> {
     /// The statement's transaction becomes the owner of the views over streams that it locks.
     owns: bool,
     /// Tables are locked early that the plan has learned to lock so.
     early: bool,
+    /// Shared locks are kept to the transaction's end.
+    repeats: bool,
+    /// Tables of later statements, which are locked with this one.
+    ahead: &'a [(TableId, Mode)],
 }
 
 /// Makes needs of tables that are locked early exclusive.
@@ -499,7 +532,7 @@ fn acquire<'p>(
     env: &Env<'_>,
     acquisition: &Acquisition<'_>,
     locked: &'p mut LockSet,
-    way: LockWay,
+    way: LockWay<'_>,
 ) -> Result<Acquired<'p>> {
     let tables = prepared.subject().plan.tables();
     match source {
@@ -515,6 +548,13 @@ fn acquire<'p>(
                 prepared.needs(env, &mut locked.needs)?;
                 if way.early && prepared.early.any() {
                     lock_early(prepared, &mut locked.needs);
+                }
+                if !way.ahead.is_empty() {
+                    let ahead = way.ahead.iter().copied();
+                    let ahead = ahead.filter(|(_, mode)| way.repeats || *mode == Mode::Exclusive);
+                    if !acquisition.lock_ahead(tx, env.catalog, ahead, tables, &locked.needs)? {
+                        return Ok(Acquired::Queued);
+                    }
                 }
                 acquisition.lock(tx, env.catalog, tables, locked, way.owns)?
             };

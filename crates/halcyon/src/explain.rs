@@ -120,6 +120,16 @@ pub(crate) fn early_line(table: &Table) -> String {
     )
 }
 
+/// The line that tells of a table that is locked with the first statement of a transaction block.
+pub(crate) fn companion_line(table: &Table, mode: Mode) -> String {
+    let Table { schema, name, .. } = table;
+    let mode = match mode {
+        Mode::Shared => "shared",
+        Mode::Exclusive => "exclusive",
+    };
+    format!("Early lock: {schema}.{name}, {mode} with the first statement of a transaction block")
+}
+
 /// The text that an EXPLAIN explains.
 pub(crate) fn explained_text(text: &str) -> &str {
     let word = |text: &str, word: &str| {

@@ -1,11 +1,13 @@
-//! Read-then-write transactions: which statement of a block has read a table that a later one writes, and
-//! what the plans learn from it ([`EarlyLocks`]).
+//! What the statements of a transaction block lock, and what the plans learn from meetings with other blocks: which
+//! statement has read a table that a later one writes ([`EarlyLocks`]), and which tables blocks that begin with a
+//! statement go on to lock ([`Companions`]).
 
 use std::sync::Arc;
 
 use halcyon_base::ids::{PartitionId, TableId};
 use halcyon_catalog::Table;
 use halcyon_plan::env::Need;
+use halcyon_prepare::companions::Companions;
 use halcyon_prepare::early::EarlyLocks;
 use halcyon_prepare::plan::{Plan, Prepared};
 use halcyon_txn::Mode;
@@ -15,6 +17,9 @@ use crate::activity::Tallies;
 /// Reads of a block that are remembered: transactions that read more tables before they write one are
 /// rare, and their later reads are as before.
 const READS_MAX: usize = 16;
+
+/// Tables of a block that are remembered for companions.
+const MET_MAX: usize = 16;
 
 /// A table that a statement of the block has locked.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -33,6 +38,14 @@ pub(crate) struct BlockLocks {
     read: Vec<Taken>,
     early: Vec<Taken>,
     written: Vec<TableId>,
+    /// Where the session counts the statement that has locked first.
+    first: Option<usize>,
+    /// Whether companions were locked with that statement.
+    ahead: bool,
+    /// Whether a wait of the block was part of a deadlock.
+    circle: bool,
+    /// Tables that the block has locked or wanted, each in the strongest mode.
+    met: Vec<(TableId, Mode)>,
 }
 
 impl BlockLocks {
@@ -41,10 +54,23 @@ impl BlockLocks {
         self.read.clear();
         self.early.clear();
         self.written.clear();
+        self.met.clear();
+        (self.first, self.ahead, self.circle) = (None, false, false);
     }
 
-    /// Notes the locks that a statement of the block has taken or asked for.
-    pub fn note(&mut self, slot: usize, prepared: &Prepared, needs: &[Need]) {
+    /// Whether no statement of the block has locked anything yet.
+    pub fn are_none(&self) -> bool {
+        self.first.is_none()
+    }
+
+    /// Notes that the companions of the block's first statement are locked with it.
+    pub fn note_ahead(&mut self) {
+        self.ahead = true;
+    }
+
+    /// Notes the locks that a statement of the block has taken or asked for. Shared locks count only if they are kept
+    /// to the block's end.
+    pub fn note(&mut self, slot: usize, prepared: &Prepared, needs: &[Need], keeps_shared: bool) {
         let tables = prepared.plan.tables();
         let mut last = None;
         for need in needs {
@@ -56,6 +82,13 @@ impl BlockLocks {
             // counted under this slot.
             let Some(table) = tables.get(need.table) else { continue };
             let taken = Taken { table: table.id, slot, number: need.table };
+            self.first.get_or_insert(slot);
+            if need.mode == Mode::Exclusive || keeps_shared {
+                self.meet(table.id, need.mode);
+            }
+            if !keeps_shared {
+                continue;
+            }
             let list = match need.mode {
                 Mode::Exclusive if prepared.early.is_early(need.table) => &mut self.early,
                 Mode::Exclusive if matches!(prepared.plan, Plan::Write(_) | Plan::Copy(_)) => {
@@ -73,6 +106,38 @@ impl BlockLocks {
         }
     }
 
+    fn meet(&mut self, table: TableId, mode: Mode) {
+        let room = self.met.len() < MET_MAX;
+        match self.met.iter_mut().find(|(met, _)| *met == table) {
+            Some((_, strongest)) => *strongest = mode.max(*strongest),
+            None if room => self.met.push((table, mode)),
+            None => {}
+        }
+    }
+
+    /// Notes that a wait of the block was part of a deadlock.
+    pub fn meet_circle(&mut self) {
+        self.circle = true;
+    }
+
+    /// The block ends: if it was part of a deadlock, victim or not, the plan of its first statement learns what to lock
+    /// with it. A circle within one table is a matter of early locks.
+    pub fn learn_companions(&self, tallies: &Tallies) {
+        if self.circle
+            && self.met.len() > 1
+            && let Some(plan) = self.first.and_then(|slot| tallies.plan(slot))
+        {
+            plan.companions.learn(self.met.iter().copied());
+        }
+    }
+
+    fn judge_companions(&self, companions: &Companions) {
+        match self.ahead {
+            true => companions.judge(|table| self.met.iter().any(|(met, _)| *met == table)),
+            false => companions.cool(),
+        }
+    }
+
     /// Lets the plans that have read a partition's table learn that its upgrade met others.
     pub fn learn(&self, partition: PartitionId, tables: &[Arc<Table>], tallies: &Tallies) {
         let has = |table: &&Arc<Table>| table.cells.iter().any(|cell| cell.id == partition);
@@ -82,8 +147,15 @@ impl BlockLocks {
         }
     }
 
-    /// The block has committed: early locks of tables that it has not written were for nothing.
+    /// The block has committed: early locks of tables that it has not written were for nothing, and so were
+    /// companions that it has not locked for themselves.
     pub fn judge(&self, tallies: &Tallies) {
+        if let Some(plan) = self.first.and_then(|slot| tallies.plan(slot))
+            && !plan.companions.is_cold()
+        {
+            self.judge_companions(&plan.companions);
+        }
+        self.learn_companions(tallies);
         for early in &self.early {
             match self.written.contains(&early.table) {
                 true => each(tallies, *early, EarlyLocks::confirm),

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cache;
+pub mod companions;
 pub mod early;
 pub mod explain;
 pub mod plan;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use halcyon_txn::Mode;
 
+use crate::companions::Companions;
 use crate::early::EarlyLocks;
 use crate::explain::Explaining;
 use crate::stretch::Stretch;
@@ -57,6 +58,8 @@ pub struct Prepared {
     pub stretch: Stretch,
     /// Tables that it locks exclusively at once in transaction blocks.
     pub early: EarlyLocks,
+    /// Tables that transaction blocks which begin with the statement lock with it.
+    pub companions: Companions,
     /// Object ids of the tables and views that its text names.
     pub objects: Box<[u32]>,
     /// The workload class that its hint names.

@@ -6,6 +6,7 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::sqlparser::ast::{self, helpers::stmt_create_table::CreateTableBuilder};
 
+use crate::companions::Companions;
 use crate::early::EarlyLocks;
 use crate::explain;
 use crate::plan::{Plan, Prepared};
@@ -412,6 +413,7 @@ impl StatementBinder<'_> {
             planning: PlanningTimes::default(),
             stretch: Stretch::default(),
             early: EarlyLocks::default(),
+            companions: Companions::default(),
             objects: Box::default(),
             workload_class: None,
             unknown_hints: Box::default(),

@@ -23,6 +23,7 @@ use crate::lock_error::{Deadlock, Wait};
 use crate::participant::Participant;
 use crate::planted;
 use halcyon_base::sync::Arc;
+use halcyon_base::sync::atomic::Ordering;
 use halcyon_base::{PartitionId, SessionId, TxnId};
 
 /// A transaction in a lock's queue.
@@ -68,6 +69,9 @@ impl WaitGraph {
         while let Some(cycle) = Search::new(&self.waiting).cycle_through(last(self)) {
             if !cycle.iter().all(|&idx| self.waiting[idx].still_waits()) {
                 continue;
+            }
+            for &idx in &cycle {
+                self.waiting[idx].participant.in_circle.store(true, Ordering::Relaxed);
             }
             let victim = self.victim_of(&cycle);
             let deadlock = self.describe(&cycle, victim);

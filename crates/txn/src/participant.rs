@@ -22,6 +22,9 @@ pub(crate) struct Participant {
     /// The deadlock for which the wait was refused. Written before the refusal, under the mutex of the
     /// graph of waits; taken by the waiter.
     pub(crate) deadlock: Mutex<Option<Deadlock>>,
+    /// Whether a wait of it was part of a deadlock, its own end or another's. Written under the mutex of the graph of
+    /// waits, a hint elsewhere.
+    pub(crate) in_circle: AtomicBool,
     /// Whether [`AtRest::cuts`] has entries. Written under the latch of a partition that this one
     /// holds exclusively, so the owner, under that latch, reads it rightly; elsewhere it is a hint.
     pub(crate) cuts_pending: AtomicBool,
@@ -46,6 +49,7 @@ impl Participant {
             slot,
             granted: Arc::default(),
             deadlock: Mutex::default(),
+            in_circle: AtomicBool::new(false),
             cuts_pending: AtomicBool::new(false),
             at_rest: Mutex::default(),
             published: Published::default(),

@@ -81,6 +81,10 @@ pub struct Transaction {
 
 impl Transaction {
     pub(crate) fn begin(seat: Box<Seat>, pool: Arc<Pool>, id: TxnId, isolation: Isolation) -> Self {
+        let in_circle = &seat.participant.in_circle;
+        if in_circle.load(Ordering::Relaxed) {
+            in_circle.store(false, Ordering::Relaxed);
+        }
         Transaction { seat: Some(seat), pool, id, isolation, contended_upgrade: None }
     }
 
@@ -214,6 +218,17 @@ impl Transaction {
     #[inline]
     pub fn take_contended_upgrade(&mut self) -> Option<PartitionId> {
         self.contended_upgrade.take()
+    }
+
+    /// Whether a wait of the transaction has been part of a deadlock, which ended it or another. Asking forgets it.
+    #[inline]
+    pub fn take_in_circle(&mut self) -> bool {
+        let in_circle = &self.seat().participant.in_circle;
+        let met = in_circle.load(Ordering::Relaxed);
+        if met {
+            in_circle.store(false, Ordering::Relaxed);
+        }
+        met
     }
 
     /// Locks a partition if that needs no wait.

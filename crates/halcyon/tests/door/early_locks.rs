@@ -2,6 +2,8 @@
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
 
 use halcyon::{Database, Session, SqlState, Value};
 
@@ -176,4 +178,119 @@ fn a_block_that_has_failed_gives_its_locks_back_before_its_client_ends_it() {
     session.batch("ROLLBACK TO s; COMMIT").unwrap();
     let rows = session.query("SELECT v FROM a WHERE k = 1", &[]).unwrap().collect().unwrap();
     assert_eq!(rows[0][0], Value::Int32(11));
+}
+
+/// A change of one of the tables `a` and `c` with which blocks lock both, and the change of the other table.
+fn locked_together(session: &mut Session) -> Option<(&'static str, &'static str)> {
+    let ends = |line: &&String| line.ends_with("with the first statement of a transaction block");
+    let mut both = |text| explained(session, text).iter().filter(ends).count() == 2;
+    [(WRITE, WRITE_OTHER), (WRITE_OTHER, WRITE)].into_iter().find(|(text, _)| both(text))
+}
+
+const WRITE_OTHER: &str = "UPDATE c SET v = v + 1 WHERE k = 1";
+
+/// Two clients that change two tables, each in the other's order, `commits` times, and begin again when they are victims.
+/// Each waits a moment between its changes for the other to have made one. Returns how often they were victims.
+fn cross(db: &Database, level: &str, commits: usize) -> usize {
+    let begin = format!("BEGIN ISOLATION LEVEL {level}");
+    let client = |first: &str, second: &str, here: Sender<()>, there: Receiver<()>| {
+        let (mut session, mut victims, mut done) = (db.session(), 0, 0);
+        while done < commits {
+            session.execute(begin.as_str(), &[]).unwrap();
+            let both = session.execute(first, &[]).and_then(|_| {
+                // The other may be gone already, or wait for this one's locks.
+                let _ = here.send(());
+                let _ = there.recv_timeout(Duration::from_millis(5));
+                session.execute(second, &[])
+            });
+            match both.and_then(|_| session.execute("COMMIT", &[])) {
+                Ok(_) => done += 1,
+                Err(error) => {
+                    assert_eq!(error.state(), SqlState::DEADLOCK_DETECTED, "{error}");
+                    session.execute("ROLLBACK", &[]).unwrap();
+                    victims += 1;
+                }
+            }
+        }
+        victims
+    };
+    let ((to_other, from_one), (to_one, from_other)) = (channel(), channel());
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| client(WRITE_OTHER, WRITE, to_one, from_one));
+        client(WRITE, WRITE_OTHER, to_other, from_other) + other.join().unwrap()
+    })
+}
+
+/// Runs [`cross`] until blocks of one kind have learned, and nobody was a victim for a while. Returns how often a
+/// client was a victim on the way, and the changes as [`locked_together`] does.
+fn cross_until_learned(
+    db: &Database,
+    session: &mut Session,
+    level: &str,
+) -> (usize, &'static str, &'static str) {
+    let mut victims = 0;
+    for _ in 0..100 {
+        let more = cross(db, level, 5);
+        victims += more;
+        if let (0, Some((text, other))) = (more, locked_together(session)) {
+            return (victims, text, other);
+        }
+    }
+    panic!("the plans have not learned from {victims} victims");
+}
+
+fn two_tables() -> (Database, Session) {
+    let (db, mut session) = accounts();
+    session
+        .batch("CREATE TABLE c (k INT PRIMARY KEY, v INT); INSERT INTO c VALUES (1, 0)")
+        .unwrap();
+    (db, session)
+}
+
+#[test]
+fn tables_that_blocks_lock_in_any_order_are_locked_together_after_a_few_victims() {
+    for level in ["SERIALIZABLE", "READ COMMITTED"] {
+        let (db, mut session) = two_tables();
+        let (victims, ..) = cross_until_learned(&db, &mut session, level);
+        assert!((2..20).contains(&victims), "two meetings make a habit, not {victims}");
+        assert_eq!(cross(&db, level, 50), 0, "{level}: in one order nobody meets anybody");
+        let query = "SELECT a.v = c.v, a.v >= 100 FROM a, c WHERE a.k = 1 AND c.k = 1";
+        let rows = session.query(query, &[]).unwrap().collect().unwrap();
+        assert_eq!(rows[0], [Value::Bool(true), Value::Bool(true)], "each commit counts");
+    }
+}
+
+#[test]
+fn blocks_that_need_one_table_alone_make_the_plan_unlearn_the_other() {
+    let (db, mut session) = two_tables();
+    let (_, text, other) = cross_until_learned(&db, &mut session, "SERIALIZABLE");
+    let mut holder = db.session();
+    for round in 0..20 {
+        session.batch(&format!("BEGIN; {text}; COMMIT")).unwrap();
+        if locked_together(&mut session).is_none_or(|(learned, _)| learned != text) {
+            assert!(round > 0, "one block is no habit");
+            // Nobody waits for the other table any more.
+            holder.batch(&format!("SET halcyon.early_locks = off; BEGIN; {other}")).unwrap();
+            session.batch(&format!("BEGIN; {text}; COMMIT")).unwrap();
+            return;
+        }
+    }
+    panic!("twenty blocks have not made it unlearn");
+}
+
+#[test]
+fn companions_are_locked_neither_on_request_nor_where_a_wait_is_limited() {
+    let (db, mut session) = two_tables();
+    let (_, text, other) = cross_until_learned(&db, &mut session, "SERIALIZABLE");
+    let mut holder = db.session();
+    holder.batch(&format!("SET halcyon.early_locks = off; BEGIN; {other}")).unwrap();
+    let limited = "RESET halcyon.early_locks; SET lock_timeout = 1000";
+    for prefix in ["SET halcyon.early_locks = off", limited] {
+        session.batch(prefix).unwrap();
+        let ran = session.batch(&format!("BEGIN; {text}; ROLLBACK"));
+        ran.expect("the other table is not asked for");
+    }
+    // Outside a block neither.
+    session.batch("RESET lock_timeout").unwrap();
+    session.execute(text, &[]).unwrap();
 }
