@@ -14,7 +14,7 @@ pub struct Workspace {
     pub packages: Vec<Package>,
     /// Files that git tracks or would track, relative to the root, sorted.
     pub files: Vec<String>,
-    /// Those of them that git tracks: what a build or a check left beside them is not among them.
+    /// Files that git tracks: nothing that a build or a check left beside them.
     pub committed: Vec<String>,
 }
 

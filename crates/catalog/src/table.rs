@@ -252,6 +252,9 @@ pub struct ForeignKey {
     /// Whether the constraint is DEFERRABLE.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deferral: Option<Deferral>,
+    /// MATCH FULL: all columns of the referring row are NULL, or none is.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub full: bool,
     /// COMMENT ON CONSTRAINT.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,

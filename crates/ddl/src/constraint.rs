@@ -300,12 +300,11 @@ pub(super) fn add_foreign_key(
     key: &ForeignKeyConstraint,
 ) -> Result<ForeignKey> {
     let deferral = deferral(&key.characteristics)?;
-    if matches!(
-        key.match_kind,
-        Some(ast::ConstraintReferenceMatchKind::Full | ast::ConstraintReferenceMatchKind::Partial)
-    ) {
-        return Err(SqlError::unsupported("MATCH FULL"));
+    use ast::ConstraintReferenceMatchKind as Matching;
+    if let Some(Matching::Partial) = key.match_kind {
+        return Err(SqlError::unsupported("MATCH PARTIAL"));
     }
+    let full = matches!(key.match_kind, Some(Matching::Full));
     let columns = key.columns.iter().map(|name| {
         table.column(&fold(name)).ok_or_else(|| {
             SqlError::new(
@@ -376,6 +375,7 @@ pub(super) fn add_foreign_key(
         on_delete: action(key.on_delete.as_ref()),
         on_update: action(key.on_update.as_ref()),
         deferral,
+        full,
         comment: None,
     };
     table.foreign_keys.push(key.clone());
@@ -561,7 +561,7 @@ pub(super) fn verify_foreign_key(
         for row in cx.tx.read(handle).rows() {
             let values: Vec<ValueRef<'_>> =
                 key.columns.iter().map(|column| row.value(*column as usize)).collect();
-            if values.iter().any(ValueRef::is_null) {
+            if constraints::refers_to_nothing(table, key, &values)? {
                 continue;
             }
             let found = lookup

@@ -461,6 +461,7 @@ fn foreign_key(catalog: &Catalog, table: &Table, key: &ForeignKey) -> String {
         qualified(&target.schema, &target.name),
         column_list(target, &key.target_columns),
     );
+    text.push_str(if key.full { " MATCH FULL" } else { "" });
     for (event, action) in [("UPDATE", key.on_update), ("DELETE", key.on_delete)] {
         if action != Action::NoAction {
             let _ = write!(text, " ON {event} {}", action.name());

@@ -49,7 +49,15 @@ impl Wish {
                     wish.max = Some(value.as_ref().map(number).transpose()?);
                 }
                 AstOption::StartWith(value, _) => wish.start = Some(number(value)?),
-                AstOption::Cache(_) => {}
+                AstOption::Cache(value) => {
+                    let count = number(value)?;
+                    if count < 1 {
+                        return Err(SqlError::new(
+                            SqlState::INVALID_PARAMETER_VALUE,
+                            format!("CACHE ({count}) must be greater than zero"),
+                        ));
+                    }
+                }
                 // The parser's flag says NO.
                 AstOption::Cycle(no) => wish.cycle = Some(!no),
             }
@@ -87,30 +95,53 @@ impl Wish {
         };
         let default_min = if increment > 0 { 1 } else { type_min };
         let default_max = if increment > 0 { type_max } else { -1 };
-        let kept_min = before.map_or(default_min, |b| b.min);
-        let kept_max = before.map_or(default_max, |b| b.max);
+        // Bounds that are those of a type follow the sequence to another type.
+        let follows = |bound: i64, bounds: [i64; 3]| self.ty.is_some() && bounds.contains(&bound);
+        let kept_min = before.map_or(default_min, |b| match follows(b.min, LEAST) {
+            true => type_min,
+            false => b.min,
+        });
+        let kept_max = before.map_or(default_max, |b| match follows(b.max, GREATEST) {
+            true => type_max,
+            false => b.max,
+        });
         let min = self.min.map_or(kept_min, |min| min.unwrap_or(default_min));
         let max = self.max.map_or(kept_max, |max| max.unwrap_or(default_max));
         if min >= max {
             return Err(bad(format!("MINVALUE ({min}) must be less than MAXVALUE ({max})")));
         }
-        if min < type_min || max > type_max {
-            return Err(bad(format!("bounds {min} to {max} are out of range for the type")));
+        for (what, bound) in [("MINVALUE", min), ("MAXVALUE", max)] {
+            if bound < type_min || bound > type_max {
+                let ty = self.ty.unwrap_or(SqlType::BigInt);
+                let message = "is out of range for sequence data type";
+                return Err(bad(format!("{what} ({bound}) {message} {ty}")));
+            }
         }
         let first = if increment > 0 { min } else { max };
         let start = self.start.or(before.map(|b| b.start)).unwrap_or(first);
-        if start < min {
-            return Err(bad(format!("START value ({start}) cannot be less than MINVALUE ({min})")));
-        }
-        if start > max {
-            return Err(bad(format!(
-                "START value ({start}) cannot be greater than MAXVALUE ({max})"
-            )));
+        for (what, at) in [("START", Some(start)), ("RESTART", self.restart.flatten())] {
+            let Some(at) = at else { continue };
+            if at < min {
+                return Err(bad(format!(
+                    "{what} value ({at}) cannot be less than MINVALUE ({min})"
+                )));
+            }
+            if at > max {
+                return Err(bad(format!(
+                    "{what} value ({at}) cannot be greater than MAXVALUE ({max})"
+                )));
+            }
         }
         let cycle = self.cycle.or(before.map(|b| b.cycle)).unwrap_or(false);
         Ok(SequenceOptions { start, increment, min, max, cycle })
     }
 }
+
+/// The least values of the types that a sequence may have.
+const LEAST: [i64; 3] = [i16::MIN as i64, i32::MIN as i64, i64::MIN];
+
+/// The greatest values of these types.
+const GREATEST: [i64; 3] = [i16::MAX as i64, i32::MAX as i64, i64::MAX];
 
 /// A signed integer literal.
 fn number(expr: &Expr) -> Result<i64> {

@@ -196,20 +196,39 @@ pub fn missing_reference(
     target: &Table,
     values: &[ValueRef<'_>],
 ) -> SqlError {
-    SqlError::new(
-        SqlState::FOREIGN_KEY_VIOLATION,
-        format!(
-            "insert or update on table \"{}\" violates foreign key constraint \"{}\"",
-            table.name, key.name
-        ),
-    )
-    .detail_of_rows(
+    violated_reference(table, key).detail_of_rows(
         &table.schema,
         &table.name,
         format!(
             "Key {} is not present in table \"{}\".",
             columns_text(table, &key.columns, values),
             target.name
+        ),
+    )
+}
+
+/// Whether a row with these values of a foreign key's columns refers to nothing, since one is NULL.
+/// Errors: 23503 if MATCH FULL wants all of them to be NULL, or none.
+pub fn refers_to_nothing(table: &Table, key: &ForeignKey, values: &[ValueRef<'_>]) -> Result<bool> {
+    if !values.iter().any(ValueRef::is_null) {
+        return Ok(false);
+    }
+    match key.full && !values.iter().all(ValueRef::is_null) {
+        true => Err(violated_reference(table, key).detail_of_rows(
+            &table.schema,
+            &table.name,
+            "MATCH FULL does not allow mixing of null and nonnull key values.".to_owned(),
+        )),
+        false => Ok(true),
+    }
+}
+
+fn violated_reference(table: &Table, key: &ForeignKey) -> SqlError {
+    SqlError::new(
+        SqlState::FOREIGN_KEY_VIOLATION,
+        format!(
+            "insert or update on table \"{}\" violates foreign key constraint \"{}\"",
+            table.name, key.name
         ),
     )
     .table(&table.schema, &table.name)

@@ -18,7 +18,9 @@ use halcyon_sql::error::Result;
 use halcyon_store::{KeyBuf, Value, ValueRef};
 use halcyon_txn::{LockHandle, Mode, Savepoint, Transaction, WaitLimits};
 
-use crate::constraints::{KeyLookup, key_violation, missing_reference, still_referenced};
+use crate::constraints::{
+    KeyLookup, key_violation, missing_reference, refers_to_nothing, still_referenced,
+};
 use crate::referrers::{Referrers, target_has};
 
 /// A DEFERRABLE constraint that changes of a table may have broken.
@@ -176,7 +178,7 @@ impl Changes<'_> {
         let mut buffer = KeyBuf::new();
         self.each(tx, &key.columns, |_, old, new| {
             let Some(new) = new.filter(|new| old != Some(*new)) else { return Ok(()) };
-            if new.iter().any(ValueRef::is_null) {
+            if refers_to_nothing(self.table, key, new)? {
                 return Ok(());
             }
             let partition = |number: u32| tx.read(theirs[number as usize]);

@@ -79,7 +79,8 @@ impl Session {
     }
 
     fn request(&self) -> Request {
-        let holds_locks = self.block.as_ref().is_some_and(|block| block.used && !block.read_only());
+        let holds_locks =
+            self.block.as_ref().is_some_and(|block| block.used && !block.reads_snapshot());
         let hinted = self.class.epoch == 0;
         Request {
             class: self.class.class,

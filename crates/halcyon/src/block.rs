@@ -38,6 +38,31 @@ impl Session {
         }
     }
 
+    /// Begins a transaction that spans the statements of one message, if none is in progress: BEGIN makes it a block of
+    /// its own, and savepoints and chains are refused in it.
+    pub fn begin_implicit(&mut self) {
+        if self.block.is_none() {
+            self.start(Modes::default());
+            self.block.as_mut().expect("just begun").implicit = true;
+        }
+    }
+
+    /// BEGIN: in a block of its own a notice. Errors: 25001 for modes that the statements before it exclude.
+    pub(crate) fn begin_block(&mut self, modes: Modes) -> Result<()> {
+        match &mut self.block {
+            None => self.start(modes),
+            Some(block) if block.implicit => {
+                block.implicit = false;
+                self.set_transaction(modes)?;
+            }
+            Some(_) => self.notice(SqlError::new(
+                SqlState::ACTIVE_SQL_TRANSACTION,
+                "there is already a transaction in progress",
+            )),
+        }
+        Ok(())
+    }
+
     /// Commits the transaction.
     ///
     /// Errors: 25P01 if no transaction is in progress; 25P02 if it had failed, in which case it is
@@ -110,7 +135,7 @@ impl Session {
         match committed {
             Ok(()) => {
                 self.losses = 0;
-                self.block_locks.judge(&self.tallies);
+                self.block_locks.judge(&|slot| self.tallies.plan(slot));
             }
             Err(_) => self.entry.signals.forget_wishes(0),
         }
@@ -151,9 +176,8 @@ impl Session {
 
     /// SAVEPOINT. Errors: 25P01 outside blocks.
     pub(crate) fn savepoint(&mut self, name: &str) -> Result<()> {
-        let wishes = self.entry.signals.wish_count();
-        let block = self.block.as_deref_mut().ok_or_else(|| outside_block("SAVEPOINT"))?;
-        block.savepoint(name, wishes, &self.vars.user);
+        let (wishes, role) = (self.entry.signals.wish_count(), self.vars.user.clone());
+        self.in_progress("SAVEPOINT")?.savepoint(name, wishes, &role);
         Ok(())
     }
 
@@ -172,21 +196,22 @@ impl Session {
         Ok(())
     }
 
-    /// The transaction block in progress. Errors: 25P01 outside blocks.
+    /// The transaction block in progress, which a BEGIN began. Errors: 25P01 outside such blocks.
     fn in_progress(&mut self, what: &str) -> Result<&mut Block> {
-        self.block.as_deref_mut().ok_or_else(|| outside_block(what))
+        let block = self.block.as_deref_mut().filter(|block| !block.implicit);
+        block.ok_or_else(|| outside_block(what))
     }
 
     /// COMMIT and ROLLBACK. With `chain` the next block begins, with the same modes.
     pub(crate) fn end_block(&mut self, commit: bool, chain: bool) -> Result<Outcome> {
-        let Some(block) = &self.block else {
-            let nothing = no_transaction();
+        let command = if commit { "COMMIT" } else { "ROLLBACK" };
+        if self.block.as_ref().is_none_or(|block| block.implicit) {
             if chain {
-                return Err(nothing);
+                return Err(outside_block(&format!("{command} AND CHAIN")));
             }
-            self.notice(nothing);
-            return Ok(Outcome::Done(Tag::plain(if commit { "COMMIT" } else { "ROLLBACK" })));
-        };
+            self.notice(no_transaction());
+        }
+        let Some(block) = &self.block else { return Ok(Outcome::Done(Tag::plain(command))) };
         let (modes, failed) = (block.modes, self.entry.has_failed());
         let tag = match commit && !failed {
             true => {
@@ -204,29 +229,47 @@ impl Session {
         Ok(Outcome::Done(Tag::plain(tag)))
     }
 
-    /// SET TRANSACTION; outside blocks a notice. Errors: 25001 once the block has run a statement.
+    /// SET TRANSACTION; outside blocks a notice. A block that has run a statement may still be made READ ONLY: it goes on
+    /// under locks, and refuses to write.
+    /// Errors: 25001 for other modes once the block has run a statement or has savepoints.
     pub(crate) fn set_transaction(&mut self, modes: Modes) -> Result<()> {
-        let Some(block) = &self.block else {
+        let Some(block) = &mut self.block else {
             self.notice(outside_block("SET TRANSACTION"));
             return Ok(());
         };
-        let changes = modes.isolation.is_some_and(|new| new != block.isolation())
-            || modes.read_only.is_some_and(|new| new != block.read_only());
-        if block.used && changes {
-            return Err(SqlError::new(
-                SqlState::ACTIVE_SQL_TRANSACTION,
-                "the modes of a transaction must be set before any query",
-            ));
+        let isolation = modes.isolation.filter(|new| *new != block.isolation());
+        let read_only = modes.read_only.filter(|new| *new != block.read_only());
+        let refused = match (isolation, read_only) {
+            _ if !block.is_under_way() => None,
+            (Some(_), _) => Some("SET TRANSACTION ISOLATION LEVEL must be called before any query"),
+            (_, Some(false)) => Some("transaction read-write mode must be set before any query"),
+            _ => None,
+        };
+        if let Some(message) = refused {
+            return Err(SqlError::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
         }
-        if changes {
+        if block.is_under_way() {
+            block.refuses_writes |= read_only == Some(true);
+        } else if isolation.is_some() || read_only.is_some() {
             let modes = Modes {
                 isolation: modes.isolation.or(block.modes.isolation),
                 read_only: modes.read_only.or(block.modes.read_only),
             };
-            self.rollback_block();
-            self.start(modes);
+            self.begin_again(modes);
         }
         Ok(())
+    }
+
+    /// Begins the block, which has done nothing but settings, again with other modes.
+    fn begin_again(&mut self, modes: Modes) {
+        let block = self.block.as_mut().expect("a transaction in progress");
+        let (local, roles) = (std::mem::take(&mut block.local), std::mem::take(&mut block.roles));
+        let (settings, implicit) = (block.settings_before.take(), block.implicit);
+        self.rollback_block();
+        self.start(modes);
+        let block = self.block.as_mut().expect("just begun");
+        (block.local, block.roles) = (local, roles);
+        (block.settings_before, block.implicit) = (settings, implicit);
     }
 
     /// LOCK TABLE. Errors: 25P01 outside blocks, 42P01, 42501; the errors of a wait for locks.

@@ -24,13 +24,7 @@ impl Session {
         let done = |name| Ok(Outcome::Done(Tag::plain(name)));
         match utility {
             Utility::Begin(modes) => {
-                match self.block {
-                    Some(_) => self.notice(SqlError::new(
-                        SqlState::ACTIVE_SQL_TRANSACTION,
-                        "there is already a transaction in progress",
-                    )),
-                    None => self.start(*modes),
-                }
+                self.begin_block(*modes)?;
                 done(tag)
             }
             Utility::Commit { chain } => self.end_block(true, *chain),

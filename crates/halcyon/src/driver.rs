@@ -186,7 +186,15 @@ impl Session {
     ) -> Result<Ran> {
         block.used = true;
         self.suspended = None;
-        if block.read_only() {
+        if block.refuses_writes {
+            let prepared = statement.prepared();
+            if !prepared.plan.reads_only() {
+                let refused = Err(read_only(prepared.tag));
+                drop(prepared);
+                return self.end_in_block(block, refused);
+            }
+        }
+        if block.reads_snapshot() {
             let ran = self.on_snapshot(&mut block, statement, params, out);
             return self.end_in_block(block, ran);
         }
@@ -221,7 +229,7 @@ impl Session {
                 self.block_locks.meet_circle();
             }
             if ran.is_err() {
-                self.block_locks.learn_companions(&self.tallies);
+                self.block_locks.learn_companions(&|slot| self.tallies.plan(slot));
             }
         }
         if ran.as_ref().is_ok_and(|ran| self.copy_begins(ran)) {
@@ -267,7 +275,8 @@ impl Session {
         let (prepared, slot) = (statement.prepared(), statement.tally.get());
         self.block_locks.note(slot, &prepared, &self.locked.needs, keeps_shared);
         if let Some(partition) = tx.take_contended_upgrade() {
-            self.block_locks.learn(partition, prepared.plan.tables(), &self.tallies);
+            let plans = |slot| self.tallies.plan(slot);
+            self.block_locks.learn(partition, prepared.plan.tables(), &plans);
         }
     }
 

@@ -77,7 +77,6 @@ pub mod testing;
 mod text;
 mod transaction;
 mod transfer;
-mod upgrades;
 mod workload;
 mod workload_live;
 mod workload_watch;

@@ -411,7 +411,15 @@ impl Session {
                 format!("prepared statement \"{name}\" does not exist"),
             )
         })?;
+        let count = statement.params().len();
         let outcome = self.constants(arguments).and_then(|params| {
+            if params.len() != count {
+                return Err(SqlError::new(
+                    SqlState::SYNTAX_ERROR,
+                    format!("wrong number of parameters for prepared statement \"{name}\""),
+                )
+                .detail(format!("Expected {count} parameters but got {}.", params.len())));
+            }
             match self.with_digits_of(&statement, &params)? {
                 Some(wider) => self.run(&wider, &params),
                 None => self.run(&statement, &params),

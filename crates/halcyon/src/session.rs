@@ -21,6 +21,7 @@ use halcyon_exec::point::Scratch;
 use halcyon_pgcatalog::{Live, SystemCatalogs};
 use halcyon_plan::bind::Binder;
 use halcyon_plan::interrupts::under;
+use halcyon_prepare::block_locks::BlockLocks;
 use halcyon_prepare::cache::Bound;
 use halcyon_prepare::plan::Plan;
 use halcyon_sql::error::{Result, SqlError, SqlState};
@@ -44,7 +45,6 @@ use crate::signals::{Notification, Signals, Waker};
 use crate::statement::{Statement, is_taken_after_failure, split_statements};
 use crate::suspended::{Suspended, Syncing};
 use crate::transaction::{Block, Work};
-use crate::upgrades::BlockLocks;
 use crate::workload::{Admitted, Connected, Waiting};
 
 /// A session: one user's conversation with the database. It may move between threads, but not be

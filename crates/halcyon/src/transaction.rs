@@ -43,6 +43,10 @@ pub(crate) struct Block {
     pub modes: Modes,
     /// Whether a statement has run, after which the modes are fixed.
     pub used: bool,
+    /// Whether no BEGIN began it: it spans the statements of one message.
+    pub implicit: bool,
+    /// Whether it was made READ ONLY after it had read under locks.
+    pub refuses_writes: bool,
     /// The snapshot of a READ ONLY transaction, once it has read something.
     pub snapshot: Option<Snapshot>,
     savepoints: Vec<Named>,
@@ -88,6 +92,7 @@ struct Named {
     /// The role at its time, and the roles that had been replaced.
     role: String,
     roles: RolesBefore,
+    refuses_writes: bool,
 }
 
 /// What the session returns to after ROLLBACK TO SAVEPOINT.
@@ -104,6 +109,8 @@ impl Block {
             work,
             modes,
             used: false,
+            implicit: false,
+            refuses_writes: false,
             snapshot: None,
             savepoints: Vec::new(),
             deferrals: Deferrals::default(),
@@ -113,8 +120,19 @@ impl Block {
         }
     }
 
-    pub fn read_only(&self) -> bool {
+    /// Whether its statements read a snapshot.
+    pub fn reads_snapshot(&self) -> bool {
         self.modes.read_only == Some(true)
+    }
+
+    /// Whether it may only read.
+    pub fn read_only(&self) -> bool {
+        self.reads_snapshot() || self.refuses_writes
+    }
+
+    /// Whether modes that concern its locks can change no more.
+    pub fn is_under_way(&self) -> bool {
+        self.used || !self.savepoints.is_empty()
     }
 
     pub fn isolation(&self) -> Isolation {
@@ -147,7 +165,17 @@ impl Block {
         let catalog = self.work.catalog.clone();
         let (name, deferrals) = (name.to_owned(), self.deferrals.clone());
         let (role, roles) = (role.to_owned(), self.roles.clone());
-        self.savepoints.push(Named { name, at, catalog, wishes, deferrals, role, roles });
+        let refuses_writes = self.refuses_writes;
+        self.savepoints.push(Named {
+            name,
+            at,
+            catalog,
+            wishes,
+            deferrals,
+            role,
+            roles,
+            refuses_writes,
+        });
     }
 
     /// Undoes everything since the savepoint `name`, which stays. Returns what the session has to
@@ -167,6 +195,7 @@ impl Block {
         }
         self.deferrals = savepoint.deferrals.clone();
         self.roles = savepoint.roles.clone();
+        self.refuses_writes = savepoint.refuses_writes;
         Ok(ReturnTo { wishes: savepoint.wishes, role: savepoint.role.clone() })
     }
 

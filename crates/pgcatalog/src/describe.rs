@@ -313,6 +313,7 @@ pub(crate) fn foreign_key(
         text.push_str(&qualified(session, &target.schema, &target.name));
         let _ = write!(text, "({})", column_list(target, &key.target_columns));
     }
+    text.push_str(if key.full { " MATCH FULL" } else { "" });
     for (event, action) in [("UPDATE", key.on_update), ("DELETE", key.on_delete)] {
         if action != Action::NoAction {
             let _ = write!(text, " ON {event} {}", action.name());

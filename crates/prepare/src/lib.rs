@@ -10,6 +10,7 @@
 //! 2. Nothing here runs it: checked by `cargo xtask check claims` (no transaction, no partition is named).
 #![forbid(unsafe_code)]
 
+pub mod block_locks;
 pub mod cache;
 pub mod companions;
 pub mod early;

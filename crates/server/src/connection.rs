@@ -422,7 +422,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Begins the implicit transaction, if the session is in none.
     fn begin_implicit(&mut self) {
         if self.session.state() == SessionState::Idle {
-            self.session.begin_default();
+            self.session.begin_implicit();
             self.implicit = true;
         }
     }

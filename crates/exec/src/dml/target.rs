@@ -10,7 +10,7 @@ use super::generated::{Generated, with_generated};
 use super::named::ViewCheck;
 use super::{Scope, WriteContext};
 use crate::constraints::{
-    KeyLookup, RowCondition, missing_reference, null_violation, unique_violation,
+    KeyLookup, RowCondition, missing_reference, null_violation, refers_to_nothing, unique_violation,
 };
 use crate::deferrable::DeferrableCheck;
 use halcyon_catalog::{ForeignKey, Index, Table};
@@ -195,7 +195,7 @@ impl Target {
             }
             let mut values = smallvec::SmallVec::<[ValueRef<'_>; 4]>::new();
             values.extend(reference.key.columns.iter().map(|column| row[*column as usize]));
-            if values.iter().any(ValueRef::is_null) {
+            if refers_to_nothing(&self.table, &reference.key, &values)? {
                 continue;
             }
             let found = reference

@@ -41,7 +41,7 @@ system_tables! {
         unique_constraint_catalog: Name,
         unique_constraint_schema: Name,
         unique_constraint_name: Option<Name>,
-        match_option: Text = Text::from("NONE"),
+        match_option: Text,
         update_rule: Text,
         delete_rule: Text,
     }
@@ -193,6 +193,7 @@ fn referential_constraints(context: &Context, rows: &mut Vec<ReferentialConstrai
                 unique_constraint_catalog: database,
                 unique_constraint_schema: &target.schema,
                 unique_constraint_name: index.map(|index| &index.name),
+                match_option: if key.full { "FULL" } else { "NONE" },
                 update_rule: key.on_update.name(),
                 delete_rule: key.on_delete.name(),
             });

@@ -195,7 +195,7 @@ fn constraint(context: &Context, rows: &mut Vec<ConstraintRow>) {
                 columns: Some(numbers(key.target_columns.iter().copied())),
                 on_update: describe::action_letter(key.on_update),
                 on_delete: describe::action_letter(key.on_delete),
-                matching: "s",
+                matching: if key.full { "f" } else { "s" },
                 expr: None,
                 deferral: key.deferral,
             };

@@ -255,6 +255,7 @@ fn orders() -> Table {
         on_delete: Action::SetNull,
         on_update: Action::Cascade,
         deferral: None,
+        full: false,
         comment: None,
     }];
     table

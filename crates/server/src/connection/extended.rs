@@ -307,8 +307,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         if self.implicit && statement.tag() == "BEGIN" {
             self.implicit = false;
-            self.output.command_complete("BEGIN");
-            return Some("BEGIN".into());
         }
         if self.drops_own(&statement) {
             self.output.command_complete(statement.tag());

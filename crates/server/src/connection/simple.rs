@@ -66,8 +66,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if self.implicit && statement.tag() == "BEGIN" {
             // The statements of this message so far become part of the block, as in PostgreSQL.
             self.implicit = false;
-            self.output.command_complete("BEGIN");
-            return Ok(());
         }
         if many && !concerns_transaction(&statement) {
             self.begin_implicit();

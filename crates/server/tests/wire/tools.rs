@@ -55,6 +55,43 @@ fn statements_that_return_rows_of_the_session_are_described() {
 }
 
 #[test]
+fn the_transaction_of_a_message_takes_neither_savepoints_nor_chains() {
+    let server = server();
+    let mut raw = Raw::connect(server.address());
+    raw.ok("CREATE TABLE t (a INTEGER)");
+    for text in [
+        "SELECT 1; SAVEPOINT s",
+        "SELECT 1; RELEASE SAVEPOINT s",
+        "SELECT 1; ROLLBACK TO SAVEPOINT s",
+        "INSERT INTO t VALUES (1); COMMIT AND CHAIN",
+        "INSERT INTO t VALUES (2); ROLLBACK AND CHAIN",
+        "INSERT INTO t VALUES (3); COMMIT AND CHAIN; INSERT INTO t VALUES (4)",
+    ] {
+        let frames = raw.query(text);
+        let error = frames.iter().find(|frame| frame.kind == b'E').expect(text);
+        assert_eq!(error.field(b'C'), Some("25P01"), "{text}: {frames:?}");
+        assert_eq!(frames.last().unwrap().body, b"I", "{text} leaves no transaction");
+    }
+    // What came before a COMMIT without a chain stays, and a BEGIN makes the message's statements a block.
+    raw.ok("INSERT INTO t VALUES (5); COMMIT; INSERT INTO t VALUES (6); ROLLBACK");
+    raw.ok("INSERT INTO t VALUES (7); BEGIN; SAVEPOINT s; INSERT INTO t VALUES (8); ROLLBACK TO s");
+    raw.ok("COMMIT AND CHAIN");
+    raw.ok("ROLLBACK");
+    let rows = raw.ok("SELECT array_agg(a ORDER BY a) FROM t");
+    let row = rows.iter().find(|frame| frame.kind == b'D').unwrap();
+    assert!(row.body.ends_with(b"{5,7}"), "{row:?}");
+    // Modes of a BEGIN in the middle hold.
+    let refused = raw.query("SELECT 1; BEGIN READ ONLY; INSERT INTO t VALUES (9)");
+    let error = refused.iter().find(|frame| frame.kind == b'E').unwrap();
+    assert_eq!(error.field(b'C'), Some("25006"));
+    raw.ok("ROLLBACK");
+    let refused = raw.query("SELECT 1; BEGIN ISOLATION LEVEL READ COMMITTED");
+    let error = refused.iter().find(|frame| frame.kind == b'E').unwrap();
+    assert_eq!(error.field(b'C'), Some("25001"));
+    raw.ok("ROLLBACK");
+}
+
+#[test]
 fn a_commit_that_fails_ends_the_transaction() {
     let server = server();
     let mut raw = Raw::connect(server.address());

@@ -55,6 +55,10 @@ pub(crate) const PRODUCTIONS: &[Production] = &[
     },
     Production { begins: "UNSET", read: |r| workload::unset_variable(r).map(of_sql) },
     Production {
+        begins: "SET LOCAL SESSION AUTHORIZATION",
+        read: |r| session::set_local_authorization(r).map(of_sql),
+    },
+    Production {
         begins: "RESET SESSION AUTHORIZATION",
         read: |_| Ok(of_sql(session::reset_authorization())),
     },

@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::ast::{DataType, ObjectName};
 use datafusion::sql::sqlparser::parser::Parser;
 
 use super::reader::Reader;
-use crate::error::Result;
+use crate::error::{Result, SqlError, SqlState};
 
 /// What ALTER SEQUENCE says; `None` means it does not say.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -50,7 +50,13 @@ pub(super) fn sequence_option(
         options.restart = Some(if number { Some(reader.signed()?) } else { None });
     } else if reader.eats("CACHE") {
         // Positions are handed out one by one; there is nothing to keep ready.
-        reader.signed()?;
+        let count = reader.signed()?;
+        if count < 1 {
+            return Err(SqlError::new(
+                SqlState::INVALID_PARAMETER_VALUE,
+                format!("CACHE ({count}) must be greater than zero"),
+            ));
+        }
     } else if reader.eats("CYCLE") {
         options.cycle = Some(true);
     } else if reader.eats("NO CYCLE") {

@@ -181,6 +181,19 @@ pub(super) fn import(reader: &mut Reader<'_>) -> Result<SessionStatement> {
     reader.string().map(SessionStatement::Import)
 }
 
+/// Behind SET LOCAL SESSION AUTHORIZATION.
+pub(super) fn set_local_authorization(reader: &mut Reader<'_>) -> Result<ast::Statement> {
+    use ast::SetSessionAuthorizationParamKind as Kind;
+    let kind = match (reader.eats("DEFAULT"), reader.is_at_text()) {
+        (true, _) => Kind::Default,
+        (false, true) => Kind::User(ast::Ident::with_quote('"', reader.string()?)),
+        (false, false) => Kind::User(reader.ident()?),
+    };
+    let scope = ast::ContextModifier::Local;
+    let to = ast::SetSessionAuthorizationParam { scope, kind };
+    Ok(ast::Statement::Set(ast::Set::SetSessionAuthorization(to)))
+}
+
 /// RESET SESSION AUTHORIZATION, as SET SESSION AUTHORIZATION DEFAULT.
 pub(super) fn reset_authorization() -> ast::Statement {
     let scope = ast::ContextModifier::Session;

@@ -314,6 +314,8 @@ const READ: &[(&str, &str)] = &[
     ("set session 'XS_APPLICATIONUSER' = 5", "SET session_context.xs_applicationuser = '5'"),
     ("SET LOCAL 'Client' = 'a'", "SET LOCAL session_context.client = 'a'"),
     ("RESET SESSION AUTHORIZATION", "SET SESSION AUTHORIZATION DEFAULT"),
+    ("set local session authorization Bob", "SET LOCAL SESSION AUTHORIZATION Bob"),
+    ("SET LOCAL SESSION AUTHORIZATION DEFAULT", "SET LOCAL SESSION AUTHORIZATION DEFAULT"),
     ("UNSET 'APPLICATION'", "RESET session_context.application"),
     ("unset session 'A'", "RESET session_context.a"),
     (

@@ -7,12 +7,11 @@ use std::sync::Arc;
 use halcyon_base::ids::{PartitionId, TableId};
 use halcyon_catalog::Table;
 use halcyon_plan::env::Need;
-use halcyon_prepare::companions::Companions;
-use halcyon_prepare::early::EarlyLocks;
-use halcyon_prepare::plan::{Plan, Prepared};
 use halcyon_txn::Mode;
 
-use crate::activity::Tallies;
+use crate::companions::Companions;
+use crate::early::EarlyLocks;
+use crate::plan::{Plan, Prepared};
 
 /// Reads of a block that are remembered: transactions that read more tables before they write one are
 /// rare, and their later reads are as before.
@@ -20,6 +19,9 @@ const READS_MAX: usize = 16;
 
 /// Tables of a block that are remembered for companions.
 const MET_MAX: usize = 16;
+
+/// The plans of a session's statements, by where the session counts them.
+pub type Plans<'a> = dyn Fn(usize) -> Option<Arc<Prepared>> + 'a;
 
 /// A table that a statement of the block has locked.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -34,7 +36,7 @@ struct Taken {
 /// What the statements of a transaction block have locked so far. One per session, cleared with each
 /// block.
 #[derive(Default)]
-pub(crate) struct BlockLocks {
+pub struct BlockLocks {
     read: Vec<Taken>,
     early: Vec<Taken>,
     written: Vec<TableId>,
@@ -122,10 +124,10 @@ impl BlockLocks {
 
     /// The block ends: if it was part of a deadlock, victim or not, the plan of its first statement learns what to lock
     /// with it. A circle within one table is a matter of early locks.
-    pub fn learn_companions(&self, tallies: &Tallies) {
+    pub fn learn_companions(&self, plans: &Plans<'_>) {
         if self.circle
             && self.met.len() > 1
-            && let Some(plan) = self.first.and_then(|slot| tallies.plan(slot))
+            && let Some(plan) = self.first.and_then(|slot| plans(slot))
         {
             plan.companions.learn(self.met.iter().copied());
         }
@@ -139,34 +141,34 @@ impl BlockLocks {
     }
 
     /// Lets the plans that have read a partition's table learn that its upgrade met others.
-    pub fn learn(&self, partition: PartitionId, tables: &[Arc<Table>], tallies: &Tallies) {
+    pub fn learn(&self, partition: PartitionId, tables: &[Arc<Table>], plans: &Plans<'_>) {
         let has = |table: &&Arc<Table>| table.cells.iter().any(|cell| cell.id == partition);
         let Some(table) = tables.iter().find(has) else { return };
         for read in self.read.iter().filter(|read| read.table == table.id) {
-            each(tallies, *read, EarlyLocks::learn);
+            each(plans, *read, EarlyLocks::learn);
         }
     }
 
     /// The block has committed: early locks of tables that it has not written were for nothing, and so were
     /// companions that it has not locked for themselves.
-    pub fn judge(&self, tallies: &Tallies) {
-        if let Some(plan) = self.first.and_then(|slot| tallies.plan(slot))
+    pub fn judge(&self, plans: &Plans<'_>) {
+        if let Some(plan) = self.first.and_then(|slot| plans(slot))
             && !plan.companions.is_cold()
         {
             self.judge_companions(&plan.companions);
         }
-        self.learn_companions(tallies);
+        self.learn_companions(plans);
         for early in &self.early {
             match self.written.contains(&early.table) {
-                true => each(tallies, *early, EarlyLocks::confirm),
-                false => each(tallies, *early, EarlyLocks::regret),
+                true => each(plans, *early, EarlyLocks::confirm),
+                false => each(plans, *early, EarlyLocks::regret),
             }
         }
     }
 }
 
-fn each(tallies: &Tallies, taken: Taken, tell: fn(&EarlyLocks, usize)) {
-    if let Some(plan) = tallies.plan(taken.slot) {
+fn each(plans: &Plans<'_>, taken: Taken, tell: fn(&EarlyLocks, usize)) {
+    if let Some(plan) = plans(taken.slot) {
         tell(&plan.early, taken.number);
     }
 }
