@@ -168,6 +168,11 @@ impl Fake {
         self.state().files.remove(path);
     }
 
+    /// A knob more, that cannot be written.
+    pub fn add_knob(&self, path: &str, text: &str) {
+        self.state().add(path, Kind::Fixed, text);
+    }
+
     /// A write by another program: counted as no change, and nothing happens at it.
     pub fn write_as_other(&self, path: &str, text: &str) {
         self.state().write(path, text).expect("the other program's write is allowed");

@@ -42,6 +42,8 @@ pub struct Journal {
     pub boot: String,
     /// The owner's process.
     pub owner: u32,
+    /// When the owner was started, in the kernel's ticks since the boot: tells it from a later process of its number.
+    pub started: u64,
     /// The shielded processors.
     pub cpus: Vec<u32>,
     /// The changes, in the order in which they are made.
@@ -66,7 +68,7 @@ fn checksum(text: &str) -> u64 {
 
 impl Journal {
     /// The journal of a plan.
-    pub fn of(plan: &Plan, boot: &str, owner: u32) -> Journal {
+    pub fn of(plan: &Plan, boot: &str, owner: u32, started: u64) -> Journal {
         let entry = |step: &Step| match step {
             Step::Set { knob, new, .. } => Some(Entry::Set { knob: knob.clone(), new: new.clone() }),
             Step::Make { folder, members } => {
@@ -75,13 +77,14 @@ impl Journal {
             Step::Inside { .. } | Step::Move { .. } => None,
         };
         let entries = plan.steps.iter().filter_map(entry).collect();
-        Journal { boot: boot.to_owned(), owner, cpus: plan.shielded.clone(), entries }
+        Journal { boot: boot.to_owned(), owner, started, cpus: plan.shielded.clone(), entries }
     }
 
     /// The journal as text.
     pub fn text(&self) -> String {
         let cpus = Form::List.text(&self.cpus);
-        let mut text = format!("{HEAD}\nboot\t{}\nowner\t{}\ncpus\t{cpus}\n", self.boot, self.owner);
+        let Journal { boot, owner, started, .. } = self;
+        let mut text = format!("{HEAD}\nboot\t{boot}\nowner\t{owner}\t{started}\ncpus\t{cpus}\n");
         for entry in &self.entries {
             let _ = match entry {
                 Entry::Set { knob, new } => {
@@ -119,10 +122,11 @@ fn parse_body(body: &str) -> Option<Journal> {
         return None;
     }
     let boot = lines.next()?.strip_prefix("boot\t")?.to_owned();
-    let owner = lines.next()?.strip_prefix("owner\t")?.parse().ok()?;
+    let (owner, started) = lines.next()?.strip_prefix("owner\t")?.split_once('\t')?;
+    let (owner, started) = (owner.parse().ok()?, started.parse().ok()?);
     let cpus = Form::List.cpus(lines.next()?.strip_prefix("cpus\t")?)?;
     let entries = lines.map(parse_entry).collect::<Option<Vec<Entry>>>()?;
-    Some(Journal { boot, owner, cpus, entries })
+    Some(Journal { boot, owner, started, cpus, entries })
 }
 
 fn parse_entry(line: &str) -> Option<Entry> {
@@ -225,6 +229,7 @@ mod tests {
         Journal {
             boot: "b7-1f".to_owned(),
             owner: 77,
+            started: 4_211,
             cpus: vec![2, 3],
             entries: vec![
                 set(knob("/sys/fs/cgroup/cgroup.subtree_control", Form::Controller, "-cpuset"), "+cpuset"),
@@ -267,7 +272,7 @@ mod tests {
             "made\t/sys/fs/cgroup/halcyon.shield\tshadow",
             "nothing",
         ] {
-            let mut text = format!("{HEAD}\nboot\tb\nowner\t1\ncpus\t2\n{line}\n");
+            let mut text = format!("{HEAD}\nboot\tb\nowner\t1\t5\ncpus\t2\n{line}\n");
             let sum = checksum(&text);
             let _ = writeln!(text, "end\t{sum:016x}");
             assert_eq!(Journal::parse(text.as_bytes()), Err(Damage::Foreign), "{line}");

@@ -15,10 +15,15 @@ pub mod change;
 pub mod fake;
 pub mod form;
 pub mod journal;
+mod door;
+pub mod guard;
 mod knobs;
+mod load;
 mod plan;
+pub mod process;
 mod survey;
 
+pub use door::Door;
 pub use knobs::{Kernel, Knobs};
 pub use plan::{BootSetting, Entrance, Need, Plan, Refusal, Request, Step, plan};
 pub use survey::{Cpusets, Knob, REST, SHIELD, Survey};

@@ -157,6 +157,9 @@ fn masks_that_would_be_empty_become_all_of_housekeeping_and_others_stay_as_they_
 fn a_container_s_part_of_the_hierarchy_is_not_taken_for_its_root() {
     let fake = v2();
     assert!(matches!(Survey::of(&fake).cpusets, Cpusets::V2 { .. }));
+    fake.add_knob("/sys/fs/cgroup/cgroup.type", "domain");
+    let part = Survey::of(&fake).cpusets;
+    assert!(matches!(&part, Cpusets::Missing(why) if why.contains("a container's")), "{part:?}");
     let missing = Survey::of(&Fake::new(2, Groups::Missing)).cpusets;
     assert!(matches!(missing, Cpusets::Missing(why) if why == "no hierarchy of cpusets is mounted"));
 }

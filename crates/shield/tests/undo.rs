@@ -35,7 +35,7 @@ fn planned(fake: &Fake) -> (Plan, Journal) {
     let topology = Topology::flat(&(0..CPUS).collect::<Vec<u32>>());
     let request = Request { cpus: vec![6, 7], is_forced: true };
     let plan = plan(&topology, &Survey::of(fake), &request).expect("it can be planned");
-    let journal = Journal::of(&plan, "b7-1f", 1);
+    let journal = Journal::of(&plan, "b7-1f", 1, 5);
     // What is undone is what was on the disk.
     let journal = Journal::parse(journal.text().as_bytes()).expect("it was just written");
     (plan, journal)
