@@ -13,6 +13,7 @@ mod manuals;
 mod serve;
 mod service;
 mod shell;
+mod shield;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -91,6 +92,9 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Keep everything else off some processors while something that must not be late runs there
+    #[command(subcommand)]
+    Shield(shield::Action),
     /// Say what is misconfigured: of the machine, the folder, the server's options, a running server
     Doctor(doctor::Options),
     /// Print the script by which a shell completes halcyon's command lines
@@ -135,6 +139,7 @@ fn main() -> ExitCode {
             about("IMPORT DATABASE FROM", &folder, connect, data)
         }
         Command::Machine { json } => machine(json),
+        Command::Shield(action) => shield::run(&action),
         Command::Doctor(options) => doctor::run(&options),
         Command::Completions { shell } => manuals::completions(shell, Arguments::command()),
         Command::Man { folder } => manuals::man(folder.as_deref(), Arguments::command()),
@@ -144,7 +149,8 @@ fn main() -> ExitCode {
 
 /// Prints what the machine has.
 fn machine(json: bool) -> ExitCode {
-    let report = halcyon_machine::report();
+    let mut report = halcyon_machine::report();
+    report.features.extend(shield::features(&report.topology));
     let text = if json {
         serde_json::to_string_pretty(&report).map_err(|error| error.to_string())
     } else {

@@ -50,6 +50,10 @@ pub const DEAD_MAN: Duration = Duration::from_secs(30);
 pub const FOLDER: &str = "/run/halcyon-shield";
 /// How long an owner waits for its guardian to be ready.
 const READY_WAIT: Duration = Duration::from_secs(20);
+/// How long an owner waits for its guardian to restore.
+const REPORT_WAIT: Duration = Duration::from_secs(60);
+/// How long an owner waits for its guardian to take a beat.
+const BEAT_WAIT: Duration = Duration::from_secs(5);
 /// How long a guardian waits for a killed owner to be gone.
 const KILL_WAIT: Duration = Duration::from_secs(10);
 
@@ -331,9 +335,11 @@ impl Shield {
         self.latency = None;
         self.door.shut();
         let _ = self.link.shutdown(Shutdown::Write);
-        let _ = self.link.set_read_timeout(None);
         let mut report = String::new();
-        let _ = self.link.read_to_string(&mut report);
+        if self.link.read_to_string(&mut report).is_err() {
+            // A guardian that was stopped must not hold the restoring up.
+            let _ = self.guardian.kill();
+        }
         let ended = self.guardian.wait();
         let told = report.strip_prefix("whole\n").map(|text| (true, text));
         let told = told.or_else(|| report.strip_prefix("left\n").map(|text| (false, text)));
@@ -393,7 +399,11 @@ fn start_guardian(config: &Config, lock: &File) -> io::Result<(Child, UnixStream
     ours.set_read_timeout(Some(READY_WAIT))?;
     let mut ready = [0; 1];
     match (&ours).read_exact(&mut ready) {
-        Ok(()) => Ok((guardian, ours)),
+        Ok(()) => {
+            ours.set_read_timeout(Some(REPORT_WAIT))?;
+            ours.set_write_timeout(Some(BEAT_WAIT))?;
+            Ok((guardian, ours))
+        }
         Err(error) => {
             let _ = guardian.kill();
             let _ = guardian.wait();

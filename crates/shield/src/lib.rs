@@ -12,6 +12,7 @@
 //! **Invariant:** knows neither tasks nor tables; nothing here runs unless somebody asked for a shield.
 
 pub mod change;
+pub mod command;
 pub mod fake;
 pub mod form;
 pub mod journal;
