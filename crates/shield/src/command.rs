@@ -12,7 +12,7 @@ use halcyon_machine::{Availability, Feature, Topology, affinity};
 
 use crate::guard::{self, Config, GuardianLost, Shield, UpError};
 use crate::knobs::Kernel;
-use crate::plan::{Plan, Request, plan};
+use crate::plan::{BootSetting, BootState, Plan, Request, plan};
 use crate::process::{self, Process};
 use crate::survey::{Cpusets, Survey};
 
@@ -143,11 +143,13 @@ pub fn raised_text(shield: &Shield) -> String {
 }
 
 fn boot_lines(plan: &Plan) -> Vec<String> {
-    let missing = plan.boot.iter().filter_map(|boot| boot.line.as_ref().map(|line| (boot, line)));
-    let line = |(boot, line): (&crate::plan::BootSetting, &String)| {
-        format!("only at the kernel's start: {line} ({})", boot.gain)
+    let line = |boot: &BootSetting| match &boot.state {
+        BootState::Lacking(line) => {
+            Some(format!("only at the kernel's start: {line} ({})", boot.gain))
+        }
+        BootState::There | BootState::Unknown => None,
     };
-    missing.map(line).collect()
+    plan.boot.iter().filter_map(line).collect()
 }
 
 /// Whether a shield is up, and what this kernel can do, for the processors of `cpus` or for the last one.
@@ -215,10 +217,14 @@ pub fn features(kernel: &Kernel, topology: &Topology, cpus: &[u32]) -> Vec<Featu
     for boot in shown.iter().flat_map(|plan| &plan.boot) {
         features.push(Feature {
             name: boot.name,
-            state: if boot.line.is_some() { Availability::Absent } else { Availability::Present },
-            why: match &boot.line {
-                Some(line) => format!("the kernel's command line lacks {line}"),
-                None => "the kernel was started with it".to_owned(),
+            state: match boot.state {
+                BootState::There => Availability::Present,
+                BootState::Lacking(_) | BootState::Unknown => Availability::Absent,
+            },
+            why: match &boot.state {
+                BootState::There => "the kernel was started with it".to_owned(),
+                BootState::Lacking(line) => format!("the kernel's command line lacks {line}"),
+                BootState::Unknown => "the kernel was built without it".to_owned(),
             },
             action: boot.gain,
         });

@@ -26,5 +26,5 @@ mod survey;
 
 pub use door::Door;
 pub use knobs::{Kernel, Knobs};
-pub use plan::{BootSetting, Entrance, Need, Plan, Refusal, Request, Step, plan};
+pub use plan::{BootSetting, BootState, Entrance, Need, Plan, Refusal, Request, Step, plan};
 pub use survey::{Cpusets, Knob, REST, SHIELD, Survey};

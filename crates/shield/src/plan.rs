@@ -89,13 +89,24 @@ pub struct Entrance {
     pub process: Option<String>,
 }
 
+/// Whether a setting of the kernel's start is there for the covered processors.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BootState {
+    /// The kernel was started with it.
+    There,
+    /// What is to be added to the kernel's command line.
+    Lacking(String),
+    /// The kernel was built without it.
+    Unknown,
+}
+
 /// A setting that only a start of the kernel changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BootSetting {
     /// The setting's name.
     pub name: &'static str,
-    /// What is to be added to the kernel's command line; none: it is there.
-    pub line: Option<String>,
+    /// Whether it is there.
+    pub state: BootState,
     /// What it would bring.
     pub gain: &'static str,
 }
@@ -371,24 +382,27 @@ fn boot_settings(topology: &Topology, survey: &Survey, covered: &[u32]) -> Vec<B
     });
     let tickless = survey.tickless.as_ref();
     let is_tickless = tickless.is_some_and(|cpus| covered.iter().all(|cpu| cpus.contains(cpu)));
-    let line = |is_there: bool, text: String| (!is_there).then_some(text);
+    let line = |is_there: bool, text: String| match is_there {
+        true => BootState::There,
+        false => BootState::Lacking(text),
+    };
     vec![
         BootSetting {
             name: "isolcpus",
-            line: line(isolated || named("isolcpus"), format!("isolcpus=managed_irq,domain,{list}")),
+            state: line(isolated || named("isolcpus"), format!("isolcpus=managed_irq,domain,{list}")),
             gain: "interrupts that drivers manage keep off as well",
         },
         BootSetting {
             name: "nohz_full",
-            line: match tickless {
-                None => Some("nothing: this kernel has no CONFIG_NO_HZ_FULL".to_owned()),
+            state: match tickless {
+                None => BootState::Unknown,
                 Some(_) => line(is_tickless, format!("nohz_full={list}")),
             },
             gain: "no timer tick while one thread runs: some hundred interruptions a second less",
         },
         BootSetting {
             name: "rcu_nocbs",
-            line: line(is_tickless || named("rcu_nocbs"), format!("rcu_nocbs={list}")),
+            state: line(is_tickless || named("rcu_nocbs"), format!("rcu_nocbs={list}")),
             gain: "the kernel's deferred work of these processors is done elsewhere",
         },
     ]

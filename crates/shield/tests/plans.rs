@@ -3,7 +3,7 @@
 use halcyon_machine::Topology;
 use halcyon_machine::topology::{Node, Processor};
 use halcyon_shield::fake::{Fake, Groups};
-use halcyon_shield::{Cpusets, Knobs, Plan, Refusal, Request, Step, Survey, plan};
+use halcyon_shield::{BootState, Cpusets, Knobs, Plan, Refusal, Request, Step, Survey, plan};
 
 /// Two nodes, each of two cores with two threads: 0-1 2-3 | 4-5 6-7; 8 is offline.
 fn topology() -> Topology {
@@ -118,13 +118,21 @@ fn a_group_with_our_name_that_no_journal_knows_is_refused() {
 #[test]
 fn settings_of_the_start_are_told_with_the_line_to_add_and_never_as_done() {
     let plan = planned(&v2(), &[2], false).unwrap();
-    let lines: Vec<Option<&str>> = plan.boot.iter().map(|boot| boot.line.as_deref()).collect();
-    let no_tickless = "nothing: this kernel has no CONFIG_NO_HZ_FULL";
-    let all = [Some("isolcpus=managed_irq,domain,2-3"), Some(no_tickless), Some("rcu_nocbs=2-3")];
-    assert_eq!(lines, all);
+    let states: Vec<BootState> = plan.boot.iter().map(|boot| boot.state.clone()).collect();
+    let lacking = |line: &str| BootState::Lacking(line.to_owned());
+    let isolated = lacking("isolcpus=managed_irq,domain,2-3");
+    assert_eq!(states, [isolated, BootState::Unknown, lacking("rcu_nocbs=2-3")]);
+    let tickless = v2();
+    tickless.add_knob("/sys/devices/system/cpu/nohz_full", "(null)");
+    let plan = planned(&tickless, &[2], false).unwrap();
+    assert_eq!(plan.boot[1].state, lacking("nohz_full=2-3"));
+    tickless.add_knob("/sys/devices/system/cpu/nohz_full", "2-3");
+    let plan = planned(&tickless, &[2], false).unwrap();
+    assert_eq!(plan.boot[1].state, BootState::There);
+    assert_eq!(plan.boot[2].state, BootState::There, "tickless processors have it as well");
     // 6 and 7 are isolated since the start.
     let plan = planned(&v2(), &[6], false).unwrap();
-    assert_eq!(plan.boot[0].line, None);
+    assert_eq!(plan.boot[0].state, BootState::There);
     assert!(plan.steps.iter().all(|step| match step {
         Step::Set { knob, .. } => !knob.path.contains("nohz_full"),
         _ => true,
