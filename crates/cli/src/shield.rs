@@ -179,7 +179,9 @@ impl Drop for Shielded {
 fn beat(mut shield: Shield, period: Duration, ended: &Receiver<()>) {
     while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(period) {
         if shield.beat().is_err() {
-            logs::failure("the shield's guardian is gone: the shield is taken down, the server goes on without");
+            logs::failure(
+                "the shield's guardian is gone: the shield is taken down, the server goes on without",
+            );
             break;
         }
     }

@@ -63,8 +63,14 @@ fn run() -> Result<u8, String> {
     let options = options(arguments)?;
     let own = std::env::current_exe().map_err(|error| error.to_string())?;
     let (root, folder) = (options.root.clone(), options.run.clone());
-    let guardian: Vec<OsString> =
-        vec![own.into(), "guardian".into(), "--root".into(), root.into(), "--run".into(), folder.into()];
+    let guardian: Vec<OsString> = vec![
+        own.into(),
+        "guardian".into(),
+        "--root".into(),
+        root.into(),
+        "--run".into(),
+        folder.into(),
+    ];
     let config = Config {
         kernel: Kernel::below(&options.root),
         place: Place::new(&options.run),

@@ -168,7 +168,8 @@ pub fn status(config: &Config, cpus: &[u32]) -> String {
         (Ok(None), _) if is_there => "being raised or taken down".to_owned(),
         (_, Ok(None)) => "down".to_owned(),
         (_, Ok(Some(Ok(_)))) => {
-            "DOWN, AND NOT UNDONE: owner and guardian were killed; halcyon shield restore".to_owned()
+            "DOWN, AND NOT UNDONE: owner and guardian were killed; halcyon shield restore"
+                .to_owned()
         }
         (_, Ok(Some(Err(damage)))) => format!("down, with a journal that is {damage:?}"),
     });
@@ -286,7 +287,8 @@ pub fn restore(config: &Config, wait: Duration) -> Result<String, String> {
             None => return Err("a shield is up: halcyon shield down ends it".to_owned()),
         }
     };
-    let outcome = guard::settle(&config.kernel, &config.place).map_err(|error| error.to_string())?;
+    let outcome =
+        guard::settle(&config.kernel, &config.place).map_err(|error| error.to_string())?;
     drop(lock);
     match outcome.is_whole() {
         true => Ok(outcome.to_string()),

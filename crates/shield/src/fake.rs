@@ -381,7 +381,10 @@ impl State {
         let task: u32 = text.parse().map_err(|_| errno(libc::EINVAL))?;
         let task = if task == 0 { TASKS[0] } else { task };
         let is_v1_without_cpus = !self.is_v2()
-            && self.folders.get(group).is_some_and(|group| group.cpus.is_empty() || group.mems.is_empty());
+            && self
+                .folders
+                .get(group)
+                .is_some_and(|group| group.cpus.is_empty() || group.mems.is_empty());
         if is_v1_without_cpus {
             return Err(errno(libc::ENOSPC));
         }
@@ -433,7 +436,9 @@ impl State {
                 there.partition = match (text, free) {
                     ("member", _) => "member".to_owned(),
                     ("isolated", true) => "isolated".to_owned(),
-                    ("isolated", false) => "isolated invalid (Cpu list in cpuset.cpus not exclusive)".to_owned(),
+                    ("isolated", false) => {
+                        "isolated invalid (Cpu list in cpuset.cpus not exclusive)".to_owned()
+                    }
                     _ => return Err(errno(libc::EINVAL)),
                 };
             }

@@ -134,10 +134,12 @@ impl std::fmt::Display for Outcome {
             Outcome::Unusable(Damage::Torn) => {
                 f.write_str("the journal was never finished: nothing had been changed")
             }
-            Outcome::Unusable(Damage::Foreign) => {
-                f.write_str("the journal names what no shield changes: it was removed, nothing was done")
+            Outcome::Unusable(Damage::Foreign) => f.write_str(
+                "the journal names what no shield changes: it was removed, nothing was done",
+            ),
+            Outcome::EarlierBoot => {
+                f.write_str("the journal was of an earlier boot: nothing of it is left")
             }
-            Outcome::EarlierBoot => f.write_str("the journal was of an earlier boot: nothing of it is left"),
             Outcome::Undone(restored) => restored.fmt(f),
         }
     }
@@ -178,7 +180,8 @@ pub fn lock(place: &Place) -> io::Result<Option<File>> {
         let text = format!("{} must be a folder that its owner alone writes to", folder.display());
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
     }
-    let file = File::options().create(true).truncate(false).write(true).open(folder.join("lock"))?;
+    let file =
+        File::options().create(true).truncate(false).write(true).open(folder.join("lock"))?;
     match file.try_lock() {
         Ok(()) => Ok(Some(file)),
         Err(TryLockError::WouldBlock) => Ok(None),
@@ -236,7 +239,8 @@ impl Shield {
         let allowed = affinity::get().unwrap_or_default();
         let topology = Topology::read(&config.kernel.place("/"), &allowed);
         let topology = topology.map_err(at("the topology"))?;
-        let plan = plan(&topology, &Survey::of(&config.kernel), request).map_err(UpError::Refused)?;
+        let plan =
+            plan(&topology, &Survey::of(&config.kernel), request).map_err(UpError::Refused)?;
         if !request.is_forced
             && let Some(load) = load::foreign(&config.kernel, &plan.covered)
             && load.is_too_much(plan.housekeeping.len())
@@ -273,8 +277,12 @@ impl Shield {
     /// Writes the journal, and makes the changes.
     fn change(&mut self) -> Result<(), UpError> {
         let pid = std::process::id();
-        let journal =
-            Journal::of(&self.plan, &boot(&self.config.kernel), pid, process::started(pid).unwrap_or(0));
+        let journal = Journal::of(
+            &self.plan,
+            &boot(&self.config.kernel),
+            pid,
+            process::started(pid).unwrap_or(0),
+        );
         let written = self.config.place.write(&journal);
         written.map_err(|error| UpError::System("the journal", error))?;
         if self.plan.holds_latency {
@@ -376,7 +384,8 @@ fn hold_latency(kernel: &Kernel, withheld: &mut Vec<Withheld>) -> Option<File> {
         file.write_all(&0_i32.to_ne_bytes())?;
         Ok(file)
     });
-    held.map_err(|error| withheld.push(Withheld { path: path.to_owned(), why: error.to_string() })).ok()
+    held.map_err(|error| withheld.push(Withheld { path: path.to_owned(), why: error.to_string() }))
+        .ok()
 }
 
 fn start_guardian(config: &Config, lock: &File) -> io::Result<(Child, UnixStream)> {

@@ -70,7 +70,9 @@ impl Journal {
     /// The journal of a plan.
     pub fn of(plan: &Plan, boot: &str, owner: u32, started: u64) -> Journal {
         let entry = |step: &Step| match step {
-            Step::Set { knob, new, .. } => Some(Entry::Set { knob: knob.clone(), new: new.clone() }),
+            Step::Set { knob, new, .. } => {
+                Some(Entry::Set { knob: knob.clone(), new: new.clone() })
+            }
             Step::Make { folder, members } => {
                 Some(Entry::Made { folder: folder.clone(), members: (*members).to_owned() })
             }
@@ -232,7 +234,10 @@ mod tests {
             started: 4_211,
             cpus: vec![2, 3],
             entries: vec![
-                set(knob("/sys/fs/cgroup/cgroup.subtree_control", Form::Controller, "-cpuset"), "+cpuset"),
+                set(
+                    knob("/sys/fs/cgroup/cgroup.subtree_control", Form::Controller, "-cpuset"),
+                    "+cpuset",
+                ),
                 Entry::Made {
                     folder: format!("/sys/fs/cgroup/{SHIELD}"),
                     members: "cgroup.threads".to_owned(),
@@ -298,7 +303,8 @@ mod tests {
             if let Ok(text) = String::from_utf8(bytes.clone())
                 && rng.chance(1, 2)
             {
-                let mut body = text.rsplit_once("end").map_or(text.clone(), |(body, _)| body.to_owned());
+                let mut body =
+                    text.rsplit_once("end").map_or(text.clone(), |(body, _)| body.to_owned());
                 let sum = checksum(&body);
                 let _ = writeln!(body, "end\t{sum:016x}");
                 bytes = body.into_bytes();

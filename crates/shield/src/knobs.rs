@@ -63,7 +63,8 @@ impl Knobs for Kernel {
     fn write(&self, path: &str, text: &str) -> io::Result<()> {
         // A copy of a tree has files of an older, perhaps longer text; of the kernel's own none is cut.
         let is_copy = self.root.as_os_str() != "/";
-        let mut file = fs::OpenOptions::new().write(true).truncate(is_copy).open(self.place(path))?;
+        let mut file =
+            fs::OpenOptions::new().write(true).truncate(is_copy).open(self.place(path))?;
         let written = file.write(text.as_bytes())?;
         match written == text.len() {
             true => Ok(()),

@@ -13,11 +13,11 @@
 
 pub mod change;
 pub mod command;
+mod door;
 pub mod fake;
 pub mod form;
-pub mod journal;
-mod door;
 pub mod guard;
+pub mod journal;
 mod knobs;
 mod load;
 mod plan;

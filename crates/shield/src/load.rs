@@ -45,7 +45,8 @@ fn parse(text: &str) -> Vec<Times> {
         let cpu = words.next()?.parse().ok()?;
         let ticks: Vec<u64> = words.take(8).map_while(|word| word.parse().ok()).collect();
         let [user, nice, system, idle, wait, irq, softirq, steal] = ticks[..] else { return None };
-        let busy = [user, nice, system, irq, softirq].iter().fold(0, |a: u64, b| a.saturating_add(*b));
+        let busy =
+            [user, nice, system, irq, softirq].iter().fold(0, |a: u64, b| a.saturating_add(*b));
         let all = [idle, wait, steal].iter().fold(busy, |a, b| a.saturating_add(*b));
         Some(Times { cpu, busy, all })
     };
@@ -90,7 +91,8 @@ mod tests {
     #[test]
     fn use_of_processors_is_told_by_processor_without_our_own() {
         let before = "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 0 0 0 100 0 0 0 0 0 0\ncpu1 10 0 0 50 0 0 0 0 0 0\nintr 5\n";
-        let after = "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 25 0 25 150 0 0 0 0 0 0\ncpu1 60 0 0 100 0 0 0 0 0 0\n";
+        let after =
+            "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 25 0 25 150 0 0 0 0 0 0\ncpu1 60 0 0 100 0 0 0 0 0 0\n";
         let (before, after) = (parse(before), parse(after));
         assert_eq!(after[1], Times { cpu: 1, busy: 60, all: 160 });
         let load = between(&before, &after, &[1], 0.25);

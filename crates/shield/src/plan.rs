@@ -224,7 +224,8 @@ pub fn plan(topology: &Topology, survey: &Survey, request: &Request) -> Result<P
     let (mut steps, entrance) = match &survey.cpusets {
         Cpusets::V2 { root, subtree } => partition(root, subtree, &covered),
         Cpusets::V1 { root, prefix, cpus, mems, balanced } => {
-            let rest: Vec<u32> = cpus.iter().copied().filter(|cpu| !covered.contains(cpu)).collect();
+            let rest: Vec<u32> =
+                cpus.iter().copied().filter(|cpu| !covered.contains(cpu)).collect();
             halves(root, prefix, mems, balanced, &rest, &covered)
         }
         Cpusets::Missing(why) if request.is_forced => {
@@ -370,7 +371,8 @@ fn boot_settings(topology: &Topology, survey: &Survey, covered: &[u32]) -> Vec<B
         let words = survey.command_line.split_ascii_whitespace();
         let values = words.filter_map(|word| word.strip_prefix(name)?.strip_prefix('='));
         let cpus = values.flat_map(|value| {
-            let numbers = value.split(',').filter(|part| part.starts_with(|c: char| c.is_ascii_digit()));
+            let numbers =
+                value.split(',').filter(|part| part.starts_with(|c: char| c.is_ascii_digit()));
             let numbers: Vec<&str> = numbers.collect();
             Form::List.cpus(&numbers.join(",")).unwrap_or_default()
         });
@@ -389,7 +391,10 @@ fn boot_settings(topology: &Topology, survey: &Survey, covered: &[u32]) -> Vec<B
     vec![
         BootSetting {
             name: "isolcpus",
-            state: line(isolated || named("isolcpus"), format!("isolcpus=managed_irq,domain,{list}")),
+            state: line(
+                isolated || named("isolcpus"),
+                format!("isolcpus=managed_irq,domain,{list}"),
+            ),
             gain: "interrupts that drivers manage keep off as well",
         },
         BootSetting {

@@ -45,7 +45,8 @@ impl Process {
     ///
     /// Errors: `ESRCH` if there is none; `ENOSYS` before Linux 5.3.
     pub fn open(pid: u32) -> io::Result<Process> {
-        let pid = libc::pid_t::try_from(pid).map_err(|_| io::Error::from_raw_os_error(libc::ESRCH))?;
+        let pid =
+            libc::pid_t::try_from(pid).map_err(|_| io::Error::from_raw_os_error(libc::ESRCH))?;
         // SAFETY: takes no pointers.
         let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
         match i32::try_from(descriptor) {
@@ -66,8 +67,7 @@ impl Process {
 
     /// Whether the process has ended, waiting up to `wait`.
     pub fn has_ended(&self, wait: Duration) -> bool {
-        let mut event =
-            libc::pollfd { fd: self.0.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        let mut event = libc::pollfd { fd: self.0.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         let milliseconds = i32::try_from(wait.as_millis()).unwrap_or(i32::MAX);
         // SAFETY: the kernel reads and writes one `pollfd`, which is ours.
         unsafe { libc::poll(&mut event, 1, milliseconds) > 0 }

@@ -162,10 +162,7 @@ fn cpusets(knobs: &dyn Knobs) -> Cpusets {
 }
 
 /// Cpusets of others right below the root with the processors that they name, and folders that have our names.
-fn neighbours(
-    knobs: &dyn Knobs,
-    cpusets: &Cpusets,
-) -> (Vec<(String, Vec<u32>)>, Vec<String>) {
+fn neighbours(knobs: &dyn Knobs, cpusets: &Cpusets) -> (Vec<(String, Vec<u32>)>, Vec<String>) {
     let (root, name) = match cpusets {
         Cpusets::V2 { root, .. } => (root, "cpuset.cpus".to_owned()),
         Cpusets::V1 { root, prefix, .. } => (root, format!("{prefix}cpus")),

@@ -100,7 +100,8 @@ fn a_cpuset_of_others_over_the_same_processors_is_refused_unless_forced() {
     fake.mkdir("/sys/fs/cgroup/other.slice").unwrap();
     fake.write("/sys/fs/cgroup/other.slice/cpuset.cpus", "0-2").unwrap();
     let refused = planned(&fake, &[2], false).unwrap_err();
-    let expected = Refusal::Shared { folder: "/sys/fs/cgroup/other.slice".to_owned(), cpus: vec![2] };
+    let expected =
+        Refusal::Shared { folder: "/sys/fs/cgroup/other.slice".to_owned(), cpus: vec![2] };
     assert_eq!(refused, expected);
     let forced = planned(&fake, &[2], true).unwrap();
     assert_eq!(forced.gaps[0], "tasks of /sys/fs/cgroup/other.slice may use processors 2");
@@ -157,7 +158,8 @@ fn masks_that_would_be_empty_become_all_of_housekeeping_and_others_stay_as_they_
     assert_eq!(new("/proc/sys/vm/stat_interval"), Some("10"));
     fake.write("/proc/sys/vm/stat_interval", "60").unwrap();
     let plan = planned(&fake, &[6], false).unwrap();
-    let is_interval = |step: &Step| matches!(step, Step::Set { knob, .. } if knob.path.contains("stat_interval"));
+    let is_interval =
+        |step: &Step| matches!(step, Step::Set { knob, .. } if knob.path.contains("stat_interval"));
     assert!(!plan.steps.iter().any(is_interval), "longer already");
 }
 
@@ -169,5 +171,7 @@ fn a_container_s_part_of_the_hierarchy_is_not_taken_for_its_root() {
     let part = Survey::of(&fake).cpusets;
     assert!(matches!(&part, Cpusets::Missing(why) if why.contains("a container's")), "{part:?}");
     let missing = Survey::of(&Fake::new(2, Groups::Missing)).cpusets;
-    assert!(matches!(missing, Cpusets::Missing(why) if why == "no hierarchy of cpusets is mounted"));
+    assert!(
+        matches!(missing, Cpusets::Missing(why) if why == "no hierarchy of cpusets is mounted")
+    );
 }

@@ -108,7 +108,10 @@ fn program() -> Option<PathBuf> {
     let own = std::env::current_exe().ok()?;
     let program = own.parent()?.parent()?.join("examples/shield");
     if !Path::new(&program).exists() {
-        eprintln!("skipped: {} is not there; cargo test -p halcyon-shield builds it", program.display());
+        eprintln!(
+            "skipped: {} is not there; cargo test -p halcyon-shield builds it",
+            program.display()
+        );
         return None;
     }
     Some(program)

@@ -95,9 +95,12 @@ fn a_refusal_or_a_death_at_any_change_is_undone() {
         let (plan, _) = planned(&whole);
         let _ = raise(&whole, &plan, &mut || {});
         for at in 0..whole.changes() {
-            for event in
-                [Event::Refuse(libc::EIO), Event::Refuse(libc::EBUSY), Event::DieBefore, Event::DieAfter]
-            {
+            for event in [
+                Event::Refuse(libc::EIO),
+                Event::Refuse(libc::EBUSY),
+                Event::DieBefore,
+                Event::DieAfter,
+            ] {
                 let case = format!("{name}, {event:?} at change {at}");
                 let fake = machine();
                 let initial = fake.snapshot();
@@ -168,7 +171,11 @@ fn what_others_change_at_any_moment_is_kept_and_told() {
     let edits: [(&str, &str, &str); 4] = [
         ("/proc/irq/2/smp_affinity_list", "1", "/proc/irq/2/smp_affinity_list=1\n"),
         ("/proc/sys/vm/stat_interval", "5", "/proc/sys/vm/stat_interval=5\n"),
-        ("/sys/devices/virtual/workqueue/writeback/cpumask", "3", "writeback/cpumask=00000000,00000003\n"),
+        (
+            "/sys/devices/virtual/workqueue/writeback/cpumask",
+            "3",
+            "writeback/cpumask=00000000,00000003\n",
+        ),
         ("/proc/sys/kernel/watchdog_cpumask", "0", "/proc/sys/kernel/watchdog_cpumask=0\n"),
     ];
     let mut rng = Rng::new(19);
