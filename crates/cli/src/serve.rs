@@ -61,7 +61,7 @@ pub struct Options {
     #[arg(long, value_name = "LIST", value_parser = processors, default_value = "", group = "placed")]
     pub dedicated: Processors,
     /// As --dedicated, with everything else kept off these processors while the server runs; root only
-    #[arg(long, value_name = "LIST", value_parser = processors, default_value = "", group = "placed")]
+    #[arg(long, value_name = "LIST", value_parser = any_processors, default_value = "", group = "placed")]
     pub shield: Processors,
     /// Shield the processors although other programs use them, or may go on to
     #[arg(long, requires = "shield")]

@@ -212,6 +212,14 @@ fn restore_knob(knobs: &dyn Knobs, knob: &Knob, new: &str, result: &mut Restored
         result.foreign.push(Left { path: knob.path.clone(), why });
     } else if knobs.write(&knob.path, &knob.value).is_ok() {
         result.restored += 1;
+        let now = knobs.read(&knob.path).unwrap_or_default();
+        // The shield's value may stay until a partition is gone. Of another one the kernel is the author.
+        if !knob.form.same(&now, &knob.value) && !knob.form.same(&now, new) {
+            let why = format!("the kernel made {} of {}", now.trim(), knob.value);
+            result.failed.push(Left { path: knob.path.clone(), why });
+            let (knob, new) = (knob.clone(), new.to_owned());
+            result.rest.push(Entry::Set { knob, new });
+        }
     }
 }
 
@@ -235,6 +243,11 @@ fn remove(knobs: &dyn Knobs, folder: &str, members: &str, entry: &Entry, result:
     if !knobs.exists(&format!("{folder}/{members}")) && !knobs.exists(folder) {
         result.untouched += 1;
         return;
+    }
+    let partition = format!("{folder}/cpuset.cpus.partition");
+    if knobs.exists(&partition) {
+        // The kernel takes a removed partition apart some time later; this gives the processors back at once.
+        let _ = knobs.write(&partition, "member");
     }
     let parent = folder.rsplit_once('/').map_or("", |(parent, _)| parent);
     let mut refused = io::Error::from_raw_os_error(libc::EBUSY);
@@ -267,21 +280,31 @@ fn remove(knobs: &dyn Knobs, folder: &str, members: &str, entry: &Entry, result:
 /// Reads every knob once more.
 fn verify(knobs: &dyn Knobs, journal: &Journal, result: &mut Restored) {
     for entry in &journal.entries {
-        let Entry::Set { knob, .. } = entry else { continue };
-        if result.foreign.iter().any(|left| left.path == knob.path) {
+        let Entry::Set { knob, new } = entry else { continue };
+        let is_told = |left: &Left| left.path == knob.path;
+        if result.foreign.iter().any(is_told) || result.failed.iter().any(is_told) {
             continue;
         }
-        let why = match knobs.read(&knob.path) {
-            Ok(now) if knob.form.same(&now, &knob.value) => continue,
-            Ok(now) => format!("{} now, was {}", now.trim(), knob.value),
-            // A device that went away takes its knobs along: nothing is left to be restored.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                result.untouched += 1;
-                continue;
+        let path = knob.path.clone();
+        match knobs.read(&knob.path) {
+            Ok(now) if knob.form.same(&now, &knob.value) => {}
+            Ok(now) => {
+                let why = format!("{} now, was {}", now.trim(), knob.value);
+                if knob.form.same(&now, new) {
+                    result.failed.push(Left { path, why });
+                    result.rest.push(entry.clone());
+                } else {
+                    // It had its old value a moment ago.
+                    result.foreign.push(Left { path, why });
+                }
             }
-            Err(error) => format!("{error}; was {}", knob.value),
-        };
-        result.failed.push(Left { path: knob.path.clone(), why });
-        result.rest.push(entry.clone());
+            // A device that went away takes its knobs along: nothing is left to be restored.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => result.untouched += 1,
+            Err(error) => {
+                let why = format!("{error}; was {}", knob.value);
+                result.failed.push(Left { path, why });
+                result.rest.push(entry.clone());
+            }
+        }
     }
 }

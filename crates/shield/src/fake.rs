@@ -29,6 +29,8 @@ pub enum Event {
     DieBefore,
     /// The process dies when the change has been made.
     DieAfter,
+    /// Another program writes a text to a knob when the change has been made.
+    Interfere(&'static str, &'static str),
 }
 
 /// The hierarchy of control groups that is mounted.
@@ -205,8 +207,8 @@ impl Fake {
         text
     }
 
-    /// Counts a change, and lets happen what is planned for it; whether the process dies behind it.
-    fn count(&self) -> io::Result<bool> {
+    /// Counts a change, and lets happen what is planned before it; gives what is planned behind it.
+    fn count(&self) -> io::Result<Option<Event>> {
         let mut state = self.state();
         let now = state.changes;
         state.changes += 1;
@@ -216,16 +218,18 @@ impl Fake {
                 drop(state);
                 panic::resume_unwind(Box::new(Killed))
             }
-            Some((change, Event::DieAfter)) if change == now => Ok(true),
-            _ => Ok(false),
+            Some((change, event)) if change == now => Ok(Some(event)),
+            _ => Ok(None),
         }
     }
 
     fn change(&self, change: impl FnOnce(&mut State) -> io::Result<()>) -> io::Result<()> {
-        let dies = self.count()?;
+        let after = self.count()?;
         let result = change(&mut self.state());
-        if dies {
-            panic::resume_unwind(Box::new(Killed));
+        match after {
+            Some(Event::DieAfter) => panic::resume_unwind(Box::new(Killed)),
+            Some(Event::Interfere(path, text)) => self.write_as_other(path, text),
+            _ => {}
         }
         result
     }

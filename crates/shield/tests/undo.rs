@@ -220,6 +220,34 @@ fn what_others_change_at_any_moment_is_kept_and_told() {
 }
 
 #[test]
+fn what_others_change_while_a_shield_is_undone_is_kept_and_no_failure() {
+    let path = "/proc/irq/2/smp_affinity_list";
+    for (name, machine) in machines() {
+        let whole = machine();
+        let (plan, journal) = planned(&whole);
+        let _ = raise(&whole, &plan, &mut || {});
+        let before = whole.changes();
+        let _ = restore(&whole, &journal);
+        for at in 0..whole.changes() - before {
+            let case = format!("{name}, at change {at}");
+            let fake = machine();
+            let (plan, journal) = planned(&fake);
+            let _ = raise(&fake, &plan, &mut || {});
+            fake.plan_event(Some((at, Event::Interfere(path, "1"))));
+            let result = restore(&fake, &journal);
+            // Right behind our own write the other program cannot be told from the kernel.
+            let is_told = result.foreign.iter().chain(&result.failed).any(|left| left.path == path);
+            assert!(is_told, "{case}: {result}");
+            assert_eq!(fake.text(path).unwrap(), "1", "{case}");
+            let rest = Journal { entries: result.rest.clone(), ..journal.clone() };
+            let again = restore(&fake, &rest);
+            assert!(again.is_whole(), "{case}: {again}");
+            assert_eq!(fake.text(path).unwrap(), "1", "{case}");
+        }
+    }
+}
+
+#[test]
 fn a_controller_that_others_have_come_to_use_stays_on() {
     let fake = Fake::new(CPUS, Groups::V2 { enabled: false });
     let (plan, journal) = planned(&fake);
