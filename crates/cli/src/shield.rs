@@ -154,7 +154,7 @@ impl Shielded {
         }
         let door = shield.door().clone();
         affinity::prepare_by(Box::new(move |cpus| door.pass(cpus)));
-        if let Err(error) = memory::touch_and_lock_process() {
+        if let Err(error) = lock_memory() {
             logs::remark(&format!("memory is not locked: {error}"));
         }
         let (end, ended) = channel();
@@ -171,6 +171,27 @@ impl Drop for Shielded {
         drop(self.end.take());
         if let Some(heart) = self.heart.take() {
             let _ = heart.join();
+        }
+    }
+}
+
+/// Locks the process's memory, and touches what it has now, which is its program and the allocator's first
+/// reserve, where that is no more than half of what is available.
+fn lock_memory() -> std::io::Result<()> {
+    let kib = |path: &str, name: &str| {
+        let text = std::fs::read_to_string(path).ok()?;
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_ascii_whitespace().next()?.parse::<u64>().ok()
+    };
+    let (own, available) =
+        (kib("/proc/self/status", "VmSize:"), kib("/proc/meminfo", "MemAvailable:"));
+    match own.zip(available) {
+        Some((own, available)) if own <= available / 2 => memory::touch_and_lock_process(),
+        _ => {
+            logs::remark(
+                "memory is short: it is locked when it is first touched, and not touched beforehand",
+            );
+            memory::lock_process()
         }
     }
 }
