@@ -10,6 +10,7 @@ mod doctor;
 mod lab;
 mod logs;
 mod manuals;
+mod processors;
 mod serve;
 mod service;
 mod shell;

@@ -13,6 +13,7 @@ use halcyon_server::{Server, ServerConfig, TlsFiles, UnixSocket, serve};
 
 use crate::demo::Demo;
 use crate::logs;
+use crate::processors::{Processors, any_processors, processors};
 use crate::service::Manager;
 use crate::shield::{self, Shielded};
 
@@ -85,29 +86,6 @@ pub struct Options {
     pub busy_poll: u64,
 }
 
-/// Numbers of processors.
-#[derive(Debug, Clone, Default)]
-pub struct Processors(pub Vec<u32>);
-
-/// A list of processors as the kernel writes it.
-pub fn any_processors(text: &str) -> Result<Processors, String> {
-    let listed = halcyon_machine::topology::list(text).map_err(|error| error.to_string())?;
-    Ok(Processors(listed))
-}
-
-/// A list of processors as the kernel writes it, each of which this process may use.
-fn processors(text: &str) -> Result<Processors, String> {
-    if text.is_empty() {
-        return Ok(Processors::default());
-    }
-    let listed = halcyon_machine::topology::list(text).map_err(|error| error.to_string())?;
-    let allowed = halcyon_machine::affinity::get().map_err(|error| error.to_string())?;
-    match listed.iter().find(|cpu| !allowed.contains(cpu)) {
-        Some(cpu) => Err(format!("this process may not use processor {cpu}, but {allowed:?}")),
-        None => Ok(Processors(listed)),
-    }
-}
-
 /// The rights of a file, in octal.
 fn file_mode(text: &str) -> Result<u32, String> {
     match u32::from_str_radix(text, 8) {
@@ -153,7 +131,8 @@ pub fn run(options: &Options) -> ExitCode {
     let begin = Instant::now();
     let manager = Manager::of_environment();
     // Before the database has threads: each passes the shield's door when it chooses its processors.
-    let shield = match Shielded::up(options) {
+    let dead_man = Duration::from_secs(options.shield_dead_man);
+    let shield = match Shielded::up(&options.shield.0, options.shield_force, dead_man) {
         Ok(shield) => shield,
         Err(message) => {
             logs::failure(&message);

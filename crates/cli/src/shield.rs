@@ -14,7 +14,7 @@ use halcyon_shield::journal::Place;
 use halcyon_shield::{Kernel, Request};
 
 use crate::logs;
-use crate::serve::{self, Processors, any_processors};
+use crate::processors::{Processors, any_processors};
 
 /// What is done with a shield.
 #[derive(Subcommand, Debug)]
@@ -138,16 +138,20 @@ pub struct Shielded {
 }
 
 impl Shielded {
-    /// Raises the shield that a server's options ask for, if they do.
+    /// Raises the shield that a server is to have; of no processors none. `dead_man`: time without a sign of life
+    /// after which the guardian kills the server.
     ///
     /// Errors: in words; nothing is changed then.
-    pub fn up(options: &serve::Options) -> Result<Option<Shielded>, String> {
-        if options.shield.0.is_empty() {
+    pub fn up(
+        cpus: &[u32],
+        is_forced: bool,
+        dead_man: Duration,
+    ) -> Result<Option<Shielded>, String> {
+        if cpus.is_empty() {
             return Ok(None);
         }
-        let config = config(options.shield_dead_man)?;
-        let cpus = options.shield.0.clone();
-        let request = Request { cpus, is_forced: options.shield_force };
+        let config = config(dead_man.as_secs())?;
+        let request = Request { cpus: cpus.to_vec(), is_forced };
         let shield = Shield::up(&config, &request).map_err(|error| format!("--shield: {error}"))?;
         for line in command::raised_text(&shield).lines() {
             logs::remark(line);

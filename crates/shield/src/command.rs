@@ -10,7 +10,7 @@ use halcyon_machine::schedule::{self, Policy};
 use halcyon_machine::topology::list_text;
 use halcyon_machine::{Availability, Feature, Topology, affinity};
 
-use crate::guard::{self, Config, GuardianLost, Shield, UpError};
+use crate::guard::{self, Config, GuardianLost, Outcome, Shield, UpError};
 use crate::knobs::Kernel;
 use crate::plan::{BootSetting, BootState, Plan, Request, plan};
 use crate::process::{self, Process};
@@ -122,7 +122,7 @@ fn start_inside(shield: &Shield, stay: &Stay) -> io::Result<Child> {
 pub fn raised_text(shield: &Shield) -> String {
     let (plan, raised) = (shield.plan(), shield.raised());
     let mut lines = Vec::new();
-    if *shield.before() != guard::Outcome::Nothing {
+    if *shield.before() != Outcome::Nothing {
         lines.push(format!("an earlier shield: {}", shield.before()));
     }
     lines.push(format!("shielded: processors {}", list_text(&plan.shielded)));
@@ -255,6 +255,9 @@ fn masks(survey: &Survey) -> Feature {
 ///
 /// Errors: in words; the shield may be up still.
 pub fn down(config: &Config, wait: Duration) -> Result<String, String> {
+    if !config.place.folder().exists() {
+        return Ok(Outcome::Nothing.to_string());
+    }
     if let Some(lock) = guard::lock(&config.place).map_err(|error| error.to_string())? {
         drop(lock);
         return restore(config, wait);
@@ -280,6 +283,9 @@ pub fn down(config: &Config, wait: Duration) -> Result<String, String> {
 /// Errors: in words: a shield is up, or something did not come back.
 pub fn restore(config: &Config, wait: Duration) -> Result<String, String> {
     let begin = Instant::now();
+    if !config.place.folder().exists() {
+        return Ok(Outcome::Nothing.to_string());
+    }
     let lock = loop {
         match guard::lock(&config.place).map_err(|error| error.to_string())? {
             Some(lock) => break lock,
