@@ -12,8 +12,11 @@ use halcyon_shield::{Knobs, Plan, Request, SHIELD, Survey, plan};
 
 const CPUS: u32 = 8;
 
+/// A machine's name, and what makes it.
+type Machine = (&'static str, fn() -> Fake);
+
 /// Every kind of machine that is modelled.
-fn machines() -> Vec<(&'static str, fn() -> Fake)> {
+fn machines() -> Vec<Machine> {
     vec![
         ("v2, off", || Fake::new(CPUS, Groups::V2 { enabled: false })),
         ("v2, on", || Fake::new(CPUS, Groups::V2 { enabled: true })),
