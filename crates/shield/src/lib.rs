@@ -1,6 +1,6 @@
 //! The shield: keeps everything else off some processors while a program that must not be late runs there.
 //!
-//! [`survey`] reads what the kernel has, [`plan`] decides what is changed (pure), [`journal`] has how things
+//! [`Survey`] has what the kernel has, [`plan()`] decides what is changed (pure), [`journal`] has how things
 //! were, [`change`] makes the changes and undoes them. Everything that is touched is a file behind [`Knobs`].
 //!
 //! Rules, each of which an accident has taught: one lock for a shield's whole life, which the guardian inherits,
