@@ -49,7 +49,8 @@ pub struct Raised {
     pub bound: usize,
 }
 
-/// Makes a plan's changes. `between` is called before each of them.
+/// Makes a plan's changes. `between` is called before each of them, and before each task that is moved: a kernel may take
+/// milliseconds for one.
 ///
 /// Errors: a required change was refused. The changes before it stay: the caller undoes the journal.
 pub fn raise(
@@ -69,7 +70,7 @@ pub fn raise(
                 (path, *need, write_and_read(knobs, path, *form, value))
             }
             Step::Move { from, to } => {
-                let (moved, bound) = move_all(knobs, from, to);
+                let (moved, bound) = move_all(knobs, from, to, between);
                 raised.moved += moved;
                 raised.bound += bound;
                 continue;
@@ -115,7 +116,7 @@ fn write_and_read(knobs: &dyn Knobs, path: &str, form: Form, value: &str) -> Res
 }
 
 /// Moves every task that can be moved; how many were, and how many could not be.
-fn move_all(knobs: &dyn Knobs, from: &str, to: &str) -> (usize, usize) {
+fn move_all(knobs: &dyn Knobs, from: &str, to: &str, between: &mut dyn FnMut()) -> (usize, usize) {
     let mut bound: Vec<String> = Vec::new();
     let mut moved = 0;
     for _ in 0..MOVE_ROUNDS {
@@ -126,6 +127,7 @@ fn move_all(knobs: &dyn Knobs, from: &str, to: &str) -> (usize, usize) {
             break;
         }
         for task in tasks {
+            between();
             match knobs.write(to, task) {
                 Ok(()) => moved += 1,
                 // The task has ended.
@@ -252,7 +254,8 @@ fn remove(knobs: &dyn Knobs, folder: &str, members: &str, entry: &Entry, result:
     let parent = folder.rsplit_once('/').map_or("", |(parent, _)| parent);
     let mut refused = io::Error::from_raw_os_error(libc::EBUSY);
     for attempt in 0..REMOVE_ATTEMPTS {
-        move_all(knobs, &format!("{folder}/{members}"), &format!("{parent}/{members}"));
+        let (from, to) = (format!("{folder}/{members}"), format!("{parent}/{members}"));
+        move_all(knobs, &from, &to, &mut || {});
         match knobs.rmdir(folder) {
             Ok(()) => {
                 result.restored += 1;

@@ -50,8 +50,8 @@ pub const DEAD_MAN: Duration = Duration::from_secs(30);
 pub const FOLDER: &str = "/run/halcyon-shield";
 /// How long an owner waits for its guardian to be ready.
 const READY_WAIT: Duration = Duration::from_secs(20);
-/// How long an owner waits for its guardian to restore.
-const REPORT_WAIT: Duration = Duration::from_secs(60);
+/// How long an owner waits for its guardian to restore, before it does so itself: thousands of tasks are moved back.
+const REPORT_WAIT: Duration = Duration::from_secs(300);
 /// How long an owner waits for its guardian to take a beat.
 const BEAT_WAIT: Duration = Duration::from_secs(5);
 /// How long a guardian waits for a killed owner to be gone.
