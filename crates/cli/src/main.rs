@@ -35,7 +35,7 @@ enum Command {
     /// A shell on an embedded database or on a server
     Shell(shell::Options),
     /// A server that PostgreSQL's clients talk to
-    Serve(serve::Options),
+    Serve(Box<serve::Options>),
     /// Read a database that nobody has open, and say whether it is whole
     Check {
         /// The database's folder
