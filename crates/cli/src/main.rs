@@ -10,9 +10,11 @@ mod doctor;
 mod lab;
 mod logs;
 mod manuals;
+mod processors;
 mod serve;
 mod service;
 mod shell;
+mod shield;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -33,7 +35,7 @@ enum Command {
     /// A shell on an embedded database or on a server
     Shell(shell::Options),
     /// A server that PostgreSQL's clients talk to
-    Serve(serve::Options),
+    Serve(Box<serve::Options>),
     /// Read a database that nobody has open, and say whether it is whole
     Check {
         /// The database's folder
@@ -91,6 +93,9 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Keep everything else off some processors while something that must not be late runs there
+    #[command(subcommand)]
+    Shield(shield::Action),
     /// Say what is misconfigured: of the machine, the folder, the server's options, a running server
     Doctor(doctor::Options),
     /// Print the script by which a shell completes halcyon's command lines
@@ -135,6 +140,7 @@ fn main() -> ExitCode {
             about("IMPORT DATABASE FROM", &folder, connect, data)
         }
         Command::Machine { json } => machine(json),
+        Command::Shield(action) => shield::run(&action),
         Command::Doctor(options) => doctor::run(&options),
         Command::Completions { shell } => manuals::completions(shell, Arguments::command()),
         Command::Man { folder } => manuals::man(folder.as_deref(), Arguments::command()),
@@ -144,7 +150,8 @@ fn main() -> ExitCode {
 
 /// Prints what the machine has.
 fn machine(json: bool) -> ExitCode {
-    let report = halcyon_machine::report();
+    let mut report = halcyon_machine::report();
+    report.features.extend(shield::features(&report.topology));
     let text = if json {
         serde_json::to_string_pretty(&report).map_err(|error| error.to_string())
     } else {

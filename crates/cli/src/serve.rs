@@ -13,7 +13,9 @@ use halcyon_server::{Server, ServerConfig, TlsFiles, UnixSocket, serve};
 
 use crate::demo::Demo;
 use crate::logs;
+use crate::processors::{Processors, any_processors, processors};
 use crate::service::Manager;
+use crate::shield::{self, Shielded};
 
 /// Options of `halcyon serve`.
 #[derive(Args, Debug, Clone)]
@@ -57,10 +59,20 @@ pub struct Options {
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub workers: usize,
     /// Processors that each get a worker of their own, which never sleeps: 2,4-7
-    #[arg(long, value_name = "LIST", value_parser = processors, default_value = "")]
+    #[arg(long, value_name = "LIST", value_parser = processors, default_value = "", group = "placed")]
     pub dedicated: Processors,
+    /// As --dedicated, with everything else kept off these processors while the server runs; root only
+    #[arg(long, value_name = "LIST", value_parser = any_processors, default_value = "", group = "placed")]
+    pub shield: Processors,
+    /// Shield the processors although other programs use them, or may go on to
+    #[arg(long, requires = "shield")]
+    pub shield_force: bool,
+    /// Seconds without a sign of life after which the shield's guardian kills the server
+    #[arg(long, value_name = "SECONDS", requires = "shield", default_value_t = 30,
+        value_parser = clap::value_parser!(u64).range(2..=3_600))]
+    pub shield_dead_man: u64,
     /// Priority (1 to 99) of these workers under SCHED_FIFO; locks the process's memory
-    #[arg(long, value_name = "PRIORITY", requires = "dedicated",
+    #[arg(long, value_name = "PRIORITY", requires = "placed",
         value_parser = clap::value_parser!(u8).range(1..=99))]
     pub fifo: Option<u8>,
     /// Connections at once
@@ -72,23 +84,6 @@ pub struct Options {
     /// Microseconds that a thread looks for the next message of a client that answers at once before it sleeps; 0: never
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 150, value_parser = clap::value_parser!(u64).range(..=10_000))]
     pub busy_poll: u64,
-}
-
-/// Numbers of processors.
-#[derive(Debug, Clone, Default)]
-pub struct Processors(pub Vec<u32>);
-
-/// A list of processors as the kernel writes it, each of which this process may use.
-fn processors(text: &str) -> Result<Processors, String> {
-    if text.is_empty() {
-        return Ok(Processors::default());
-    }
-    let listed = halcyon_machine::topology::list(text).map_err(|error| error.to_string())?;
-    let allowed = halcyon_machine::affinity::get().map_err(|error| error.to_string())?;
-    match listed.iter().find(|cpu| !allowed.contains(cpu)) {
-        Some(cpu) => Err(format!("this process may not use processor {cpu}, but {allowed:?}")),
-        None => Ok(Processors(listed)),
-    }
 }
 
 /// The rights of a file, in octal.
@@ -111,8 +106,9 @@ fn scale_factor(text: &str) -> Result<f64, String> {
 
 impl Options {
     fn workers(&self) -> Workers {
-        let dedicated = self.dedicated.0.clone();
-        Workers { count: self.workers, dedicated, fifo: self.fifo, ..Workers::default() }
+        let dedicated = [&self.dedicated.0[..], &self.shield.0].concat();
+        let fifo = self.fifo.or_else(|| shield::priority(&self.shield.0));
+        Workers { count: self.workers, dedicated, fifo, ..Workers::default() }
     }
 
     /// The files of certificate and key.
@@ -134,6 +130,15 @@ pub fn run(options: &Options) -> ExitCode {
     };
     let begin = Instant::now();
     let manager = Manager::of_environment();
+    // Before the database has threads: each passes the shield's door when it chooses its processors.
+    let dead_man = Duration::from_secs(options.shield_dead_man);
+    let shield = match Shielded::up(&options.shield.0, options.shield_force, dead_man) {
+        Ok(shield) => shield,
+        Err(message) => {
+            logs::failure(&message);
+            return ExitCode::FAILURE;
+        }
+    };
     manager.status("opening the database");
     let folder = options.data.as_deref();
     let spill = options.spill.as_deref();
@@ -141,7 +146,9 @@ pub fn run(options: &Options) -> ExitCode {
         Ok(database) => database,
         Err(code) => return code,
     };
-    match start(options, database, console, &manager, begin) {
+    let result = start(options, database, console, &manager, begin);
+    drop(shield);
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             logs::failure(&message);

@@ -5,25 +5,54 @@
 
 use std::io;
 use std::mem;
+use std::sync::OnceLock;
 
 /// Words of a processor mask: 4,096 processors.
 const MASK_WORDS: usize = 64;
 type Mask = [u64; MASK_WORDS];
 
+/// What prepares a thread for a set of processors.
+pub type Usher = Box<dyn Fn(&[u32]) -> io::Result<()> + Send + Sync>;
+
+static USHER: OnceLock<Usher> = OnceLock::new();
+
+/// Lets something prepare every thread of the process, on the thread itself, before [`set`] puts it on
+/// processors: a thread must join a cpuset before it may choose the cpuset's processors. Once per
+/// process; says whether it was the first time.
+pub fn prepare_by(usher: Usher) -> bool {
+    USHER.set(usher).is_ok()
+}
+
 /// Lets the calling thread run on `cpus` alone.
 ///
 /// Errors: the operating system's: a processor that does not exist, is offline or outside of the
-/// cpuset gives `EINVAL`.
+/// cpuset gives `EINVAL`. Those of [`prepare_by`].
 pub fn set(cpus: &[u32]) -> io::Result<()> {
+    if let Some(usher) = USHER.get() {
+        usher(cpus)?;
+    }
+    set_of(0, cpus)
+}
+
+/// Lets a thread of this machine, by the kernel's number, run on `cpus` alone.
+///
+/// Errors: as of [`set`]; `ESRCH` if there is no such thread.
+pub fn set_thread(thread: u32, cpus: &[u32]) -> io::Result<()> {
+    let thread = i32::try_from(thread).ok().filter(|thread| *thread > 0);
+    set_of(thread.ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))?, cpus)
+}
+
+/// Thread 0 is the caller.
+fn set_of(thread: libc::pid_t, cpus: &[u32]) -> io::Result<()> {
     let mut mask: Mask = [0; MASK_WORDS];
     for &cpu in cpus {
         let word = mask.get_mut(cpu as usize / 64);
         *word.ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))? |= 1 << (cpu % 64);
     }
     // SAFETY: the mask lives until the call returns, and its size in bytes is what we pass; the
-    // kernel only reads it. Thread 0 is the caller.
+    // kernel only reads it.
     let result =
-        unsafe { libc::sched_setaffinity(0, mem::size_of::<Mask>(), mask.as_ptr().cast()) };
+        unsafe { libc::sched_setaffinity(thread, mem::size_of::<Mask>(), mask.as_ptr().cast()) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
@@ -62,6 +91,11 @@ mod tests {
             assert_eq!(get().expect("affinity can be asked for"), [last]);
             assert_eq!(current(), Some(last));
             assert!(set(&[4095]).is_err() && set(&[1 << 20]).is_err());
+            assert!(set_thread(0, &[last]).is_err() && set_thread(u32::MAX, &[last]).is_err());
+            let own = std::fs::read_link("/proc/thread-self").expect("proc is mounted");
+            let own = own.file_name().and_then(|name| name.to_str()?.parse().ok());
+            set_thread(own.expect("a number"), &allowed).expect("it may go back");
+            assert_eq!(get().expect("affinity can be asked for"), allowed);
         })
         .join()
         .expect("the pinned thread does not panic");

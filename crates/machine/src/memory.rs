@@ -107,6 +107,17 @@ pub fn lock_process() -> io::Result<()> {
     if unsafe { libc::mlockall(flags) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// As [`lock_process`], after touching every page that the process has now: its program above all.
+///
+/// Errors: as of [`lock_process`].
+pub fn touch_and_lock_process() -> io::Result<()> {
+    // SAFETY: takes no pointers.
+    if unsafe { libc::mlockall(libc::MCL_CURRENT) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    lock_process()
+}
+
 /// Ends the effect of [`lock_process`].
 pub fn unlock_process() -> io::Result<()> {
     // SAFETY: takes no pointers.

@@ -200,7 +200,7 @@ fn cpuset_v1(root: &Path) -> Feature {
     };
     let action = so(
         state,
-        "not used: who runs Halcyon can keep other programs off its cores with it",
+        "a shield divides it in two, where version 2 cannot be had (halcyon shield)",
         "other programs cannot be kept off cores this way",
     );
     Feature { name: "cpuset, version 1", state, why, action }
@@ -232,7 +232,7 @@ fn cpuset_v2(root: &Path) -> Feature {
     };
     let action = so(
         state,
-        "not used: who runs Halcyon can give it cores of its own with an isolated partition",
+        "a shield makes an isolated partition in it (halcyon shield)",
         "cores cannot be isolated this way while the system runs",
     );
     Feature { name: "cpuset, version 2", state, why, action }

@@ -162,6 +162,7 @@ pages! {
     errors: "docs/guide/errors.md",
     examples: "docs/guide/examples.md",
     server_page: "docs/guide/server.md",
+    shield: "docs/guide/shield.md",
     shell: "docs/guide/shell.md",
     sql: "docs/guide/sql.md",
     system_views: "docs/guide/system-views.md",

@@ -53,6 +53,7 @@ fn the_package_has_all_of_it_and_installs_and_goes() {
     for (mode, file) in [
         ("-rwxr-xr-x root/root", "/usr/bin/halcyon"),
         ("-rw-r--r-- root/root", "/usr/lib/systemd/system/halcyon.service"),
+        ("-rw-r--r-- root/root", "/usr/share/doc/halcyon/halcyon-shield.conf"),
         ("-rw-r--r-- root/root", "/usr/lib/sysusers.d/halcyon.conf"),
         ("-rw-r--r-- root/root", "/usr/lib/tmpfiles.d/halcyon.conf"),
         ("-rw-r--r-- root/root", "/etc/default/halcyon"),
@@ -141,6 +142,13 @@ fn units_and_containers_start_the_server_by_options_that_it_has() {
         .expect("a start")
         .replace("$HALCYON_OPTIONS", defaults.expect("options").trim_matches('"'));
     assert_options_of_serve(&start.split_whitespace().collect::<Vec<_>>());
+    let shielded = read("packaging/halcyon-shield.conf");
+    let shielded = shielded.lines().find_map(|line| line.strip_prefix("#   HALCYON_OPTIONS="));
+    let shielded = shielded.expect("options").trim_matches('"').to_owned();
+    assert!(shielded.contains("--shield "), "{shielded}");
+    // A machine with fewer processors refuses those of the example.
+    let shielded = shielded.replace("--shield 2-3", "--shield 0");
+    assert_options_of_serve(&shielded.split_whitespace().collect::<Vec<_>>());
     let container = read("packaging/Containerfile");
     let words = container.lines().find_map(|line| line.strip_prefix("CMD ")).expect("a start");
     let words: Vec<String> = serde_json::from_str(words).expect("a list");
