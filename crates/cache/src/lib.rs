@@ -27,6 +27,7 @@ pub mod fake;
 pub mod fs;
 pub mod journal;
 pub mod mask;
+pub mod model;
 pub mod partition;
 pub mod rules;
 pub mod split;

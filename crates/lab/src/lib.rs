@@ -11,6 +11,7 @@
 //! crate only.
 #![forbid(unsafe_code)]
 
+pub mod cachemodel;
 pub mod coschedule;
 pub mod durability;
 pub mod plan;
@@ -139,6 +140,8 @@ pub enum Experiment {
     Report(Report),
     /// Graph algorithms in pairs: threads placed by the OS, and groups on islands
     Coschedule(coschedule::Options),
+    /// An aggregation beside a scan on a simulated cache with masks
+    Cachemodel(cachemodel::Options),
 }
 
 /// `halcyon lab report EXPERIMENT`.
@@ -166,6 +169,7 @@ pub fn run(experiment: &Experiment, common: Common) -> ExitCode {
         Experiment::Workload(options) => workload::run(options, &mut reporter),
         Experiment::Report(Report::Tpcc(options)) => tpcc::report::run(options),
         Experiment::Coschedule(options) => coschedule::run(options, &mut reporter),
+        Experiment::Cachemodel(options) => cachemodel::run(options, &mut reporter),
     };
     if let Err(failure) = done {
         eprintln!("error: {failure}");
