@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use halcyon_task::{Annotation, ClassId, Priority, RunningGroup};
+use halcyon_task::{Annotation, CacheUse, ClassId, Priority, RunningGroup};
 use parking_lot::Mutex;
 
 /// An analytical statement that runs on the workers.
@@ -18,6 +18,8 @@ pub struct Execution {
     pub workers: usize,
     /// The statement's tasks.
     pub group: RunningGroup,
+    /// How the tasks use the cache.
+    pub cache: CacheUse,
     /// The place of the tasks now; clones have one.
     pub place: Arc<Mutex<Place>>,
 }
