@@ -70,8 +70,7 @@ impl CacheRules {
         if !has(schema) {
             return Err(RulesProblem::NoL3);
         }
-        let mask =
-            |file: &str| required(tree, &format!("info/{schema}/{file}"), |text| Mask::parse(text));
+        let mask = |file: &str| required(tree, &format!("info/{schema}/{file}"), Mask::parse);
         let number = |file: &str| {
             required(tree, &format!("info/{schema}/{file}"), |text| text.trim().parse::<u32>().ok())
         };

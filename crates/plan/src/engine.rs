@@ -11,7 +11,7 @@ use datafusion::execution::SessionState;
 use halcyon_base::memory;
 use halcyon_scan::sample::Samples;
 use halcyon_spill::SpillFolder;
-use halcyon_task::{IslandId, Runtime, Shares};
+use halcyon_task::{Runtime, Shares};
 use parking_lot::Mutex;
 
 use crate::accounts::Accounts;
@@ -53,13 +53,6 @@ struct Shared {
 fn share(runtime: &Runtime, shares: Shares) {
     if let Err(refused) = runtime.set_shares(shares) {
         tracing::warn!("workload classes share the workers as before: {refused}");
-    }
-}
-
-fn limit_polluters(runtime: &Runtime, workers: usize) {
-    let workers = if workers == 0 { usize::MAX } else { workers };
-    for island in 0..runtime.island_count() {
-        runtime.limit_polluters(IslandId(island as u16), workers);
     }
 }
 
@@ -142,17 +135,15 @@ impl DataFusion {
             if let Some(shares) = self.0.shares.lock().clone() {
                 share(&runtime, shares);
             }
-            limit_polluters(&runtime, self.0.polluters.load(Ordering::SeqCst));
+            runtime.limit_all_polluters(self.0.polluters.load(Ordering::SeqCst));
             runtime
         })
     }
 
     /// Lets statements that pollute the shared cache run on so many workers of each island at once; 0 for all.
     pub fn limit_polluters(&self, workers: usize) {
-        let before = self.0.polluters.swap(workers, Ordering::SeqCst);
-        if let Some(runtime) = self.started_runtime().filter(|_| before != workers) {
-            limit_polluters(runtime, workers);
-        }
+        self.0.polluters.store(workers, Ordering::SeqCst);
+        self.started_runtime().inspect(|runtime| runtime.limit_all_polluters(workers));
     }
 
     /// Divides the workers' time among workload classes.

@@ -35,12 +35,8 @@ pub struct Place {
 
 impl Place {
     fn priority(self) -> Priority {
-        match self.band {
-            0 => Priority::Urgent,
-            1 => Priority::High,
-            2 => Priority::Normal,
-            _ => Priority::Low,
-        }
+        use Priority::{High, Low, Normal, Urgent};
+        [Urgent, High, Normal, Low][usize::from(self.band.min(3))]
     }
 
     /// The place in this band, if that is higher.
@@ -50,12 +46,7 @@ impl Place {
 
     /// The name of the band.
     pub fn name(self) -> &'static str {
-        match self.priority() {
-            Priority::Urgent => "urgent",
-            Priority::High => "high",
-            Priority::Normal => "normal",
-            Priority::Low => "low",
-        }
+        ["urgent", "high", "normal", "low"][usize::from(self.band.min(3))]
     }
 
     /// What the task runtime is told of tasks that have this place.

@@ -432,6 +432,14 @@ impl Runtime {
         ready.into_iter().for_each(|task| self.shared.inject_counted(task));
     }
 
+    /// As [`Runtime::limit_polluters`], on every island; 0 for no limit.
+    pub fn limit_all_polluters(&self, workers: usize) {
+        let workers = if workers == 0 { usize::MAX } else { workers };
+        for island in 0..self.island_count() {
+            self.limit_polluters(IslandId(island as u16), workers);
+        }
+    }
+
     /// Keeps memory that this thread reads optimistically from being freed, while the guard lives.
     /// Hold the guard briefly: nothing is freed meanwhile.
     pub fn pin(&self) -> Guard {

@@ -63,9 +63,9 @@ struct Limited {
 /// The quotas of a group on an island.
 #[derive(Clone)]
 pub(crate) struct Quotas {
-    /// Those of which a step takes a seat.
+    /// Quotas of which a step takes a seat.
     takes: Arc<[QuotaId]>,
-    /// Those whose waiting tasks are called: of all islands, since a task may have been called here and waits there.
+    /// Quotas whose waiting tasks are called: of all islands, since a task may have been called here and waits there.
     calls: Arc<[QuotaId]>,
 }
 
@@ -104,10 +104,10 @@ impl State {
 
     /// The quotas of a group on an island; none for a group without a limit.
     fn quotas_of(&self, group: GroupId, island: IslandId) -> Quotas {
-        let quotas = self.groups.get(&group.0).map(|limited| &limited.quotas);
-        let of_island =
-            |quotas: &Box<[Quotas]>| quotas[usize::from(island.0).min(quotas.len() - 1)].clone();
-        quotas.map_or_else(|| Quotas { takes: Arc::from([]), calls: Arc::from([]) }, of_island)
+        let none = || Quotas { takes: Arc::from([]), calls: Arc::from([]) };
+        self.groups.get(&group.0).map_or_else(none, |Limited { quotas, .. }| {
+            quotas[usize::from(island.0).min(quotas.len() - 1)].clone()
+        })
     }
 
     /// The seats of a group, unless it has ended, and those of the quotas.

@@ -12,10 +12,11 @@ use std::path::PathBuf;
 use clap::Args;
 use halcyon_cache::model::machine::Hardware;
 use halcyon_cache::model::study::{Load, Outcome, Scheme, Who, alone, outcome};
+use halcyon_gauge::{Arm, Reporter};
 use serde_json::json;
 
 use self::curves::{Curve, Panel};
-use crate::{Arm, Reporter, Result};
+use crate::Result;
 
 /// Options of `halcyon lab cachemodel`.
 #[derive(Args, Debug, Clone)]
