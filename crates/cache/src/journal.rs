@@ -74,7 +74,7 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// This process.
+    /// The process that asks.
     pub fn this() -> Owner {
         let pid = std::process::id();
         Owner { pid, start: start_of(pid).unwrap_or(0) }

@@ -572,16 +572,19 @@ fn islands(count: u16, seed: u64) -> Runtime {
 struct Neighbour {
     group: RunningGroup,
     island: Arc<AtomicU64>,
-    end: Arc<Mutex<(bool, Option<Waker>)>>,
+    end: Arc<Mutex<End>>,
 }
+
+/// Whether a neighbour is to end, and who wakes it then.
+#[derive(Default)]
+struct End(bool, Option<Waker>);
 
 impl Neighbour {
     fn new(runtime: &Runtime, cache: CacheUse) -> Neighbour {
-        let (island, end) = (Arc::new(AtomicU64::new(u64::MAX)), Arc::default());
+        let (island, end) = (Arc::new(AtomicU64::new(u64::MAX)), Arc::<Mutex<End>>::default());
         let mut group = runtime.group();
         group.cache(cache);
-        let (told, waits): (_, Arc<Mutex<(bool, Option<Waker>)>>) =
-            (Arc::clone(&island), Arc::clone(&end));
+        let (told, waits) = (Arc::clone(&island), Arc::clone(&end));
         group.task(Annotation::new(), move |cx: &mut Context| {
             told.store(u64::from(cx.island().0), Ordering::SeqCst);
         });

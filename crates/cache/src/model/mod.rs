@@ -1,7 +1,7 @@
 //! A model of a last-level cache with masks of ways, and of cores that share it.
 //!
 //! The model stands in for machines that have masks, counters or more cores than the one at hand. Its
-//! figures are simulated, and whoever shows them says so.
+//! figures are simulated, and every page or figure that shows them says so.
 //!
 //! [`cache`]: a set-associative cache with masks. [`grind`]: the hierarchy of valgrind's cachegrind made of such
 //! caches, with which the model is compared (`tests/cachegrind.rs`). [`trace`]: traces of valgrind's
