@@ -30,7 +30,7 @@ fn has_valgrind() -> bool {
     let asked = Command::new("valgrind").arg("--version").output();
     let there = asked.is_ok_and(|output| output.status.success()) && program().exists();
     if !there {
-        eprintln!("skipped: valgrind or examples/traced is not here");
+        eprintln!("skipped: there is no valgrind, or no examples/traced (cargo build --examples)");
     }
     there
 }
