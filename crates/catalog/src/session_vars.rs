@@ -1,5 +1,6 @@
 //! Session state that binding and expressions read.
 
+use halcyon_workload::CacheClass;
 use std::sync::Arc;
 
 use crate::SUPERUSER;
@@ -53,12 +54,21 @@ pub struct Placement {
     pub is_watched: bool,
     /// Classes whose quotas of workers hold for the statement: its own, and those above that one.
     pub quotas: Arc<[u8]>,
+    /// What the class says of its statements' use of the cache, which goes before what their operators say.
+    pub cache: CacheClass,
 }
 
 impl Placement {
     /// Ordinary work of a class.
     pub fn of_class(class: u8) -> Self {
-        Placement { class, band: 2, workers_max: None, is_watched: false, quotas: Arc::from([]) }
+        Placement {
+            class,
+            band: 2,
+            workers_max: None,
+            is_watched: false,
+            quotas: Arc::from([]),
+            cache: CacheClass::Auto,
+        }
     }
 }
 

@@ -53,10 +53,13 @@ use futures::{FutureExt, StreamExt};
 use halcyon_aggregates::{watched, with_widened_integers};
 use halcyon_base::memory::{self, Work};
 use halcyon_base::{clock, duty, parking};
-use halcyon_operators::{findings_reach_scans, hash_joins, on_workers, paced, shared_parts, sorts};
+use halcyon_operators::{
+    CacheSizes, cache_use, findings_reach_scans, hash_joins, on_workers, paced, shared_parts, sorts,
+};
 use halcyon_store::{Partition, Value};
-use halcyon_task::{Locality, RunningGroup, Runtime};
+use halcyon_task::{CacheUse, Locality, RunningGroup, Runtime};
 use halcyon_txn::{CancelToken, Mode};
+use halcyon_workload::CacheClass;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
@@ -468,6 +471,7 @@ impl AnalyticalPlan {
         let (ending, ended) = oneshot::channel();
         let cancel = env.cancel.clone();
         let measured = Some(Arc::clone(&plan));
+        let cache = self.cache_use(&plan, placement);
         let owner = Work::of(cancel.account());
         let watched = cancel.clone();
         let work = async move {
@@ -491,7 +495,7 @@ impl AnalyticalPlan {
         let work = owner.id().working(work);
         let execution = match self.waits {
             true => on_own_thread(work)?,
-            false => self.as_tasks(work, env, placement)?,
+            false => self.as_tasks(work, env, placement, cache)?,
         };
         let schema = Arc::clone(&self.schema);
         Ok(BatchStream {
@@ -514,12 +518,26 @@ impl AnalyticalPlan {
         is_simulated.then(|| Arc::clone(self.df.runtime()))
     }
 
+    /// How the statement's tasks use the cache: as the class says, else as the operators do. These are not asked where
+    /// all workers share one cache, since nothing there depends on the answer.
+    fn cache_use(&self, plan: &Arc<dyn ExecutionPlan>, placement: &Placement) -> CacheUse {
+        match placement.cache {
+            CacheClass::Polluting => CacheUse::Polluting,
+            CacheClass::Sensitive => CacheUse::Sensitive,
+            CacheClass::Auto if self.waits || self.df.runtime().island_count() < 2 => {
+                CacheUse::Adaptive
+            }
+            CacheClass::Auto => cache_use(plan, CacheSizes::of_this_machine()),
+        }
+    }
+
     /// Runs `work` as the first task of a group of its own.
     fn as_tasks(
         &self,
         work: impl Future<Output = ()> + Send + 'static,
         env: &Env<'_>,
         placement: &Placement,
+        cache: CacheUse,
     ) -> Result<Execution> {
         let runtime = self.df.runtime();
         let threads = placement.workers_max.unwrap_or(usize::MAX).min(env.session.threads);
@@ -535,12 +553,14 @@ impl AnalyticalPlan {
         let island = runtime.worker_count() / runtime.island_count().max(1);
         let locality = if threads <= island { Locality::OneIsland } else { Locality::Spread };
         let place = executions::Place { class: placement.class, band: placement.band };
-        drop(group.future(place.annotation(), work));
+        group.cache(cache);
+        drop(group.future(place.annotation().cache(cache), work));
         let group = group.enqueue(locality).map_err(|_| cancelled())?;
         self.df.executions().note(executions::Execution {
             session: env.session.session_id,
             began_us: clock::wall_us(),
             workers: threads,
+            cache,
             group: group.clone(),
             place: Arc::new(Mutex::new(place)),
         });

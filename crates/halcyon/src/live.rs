@@ -20,7 +20,7 @@ use halcyon_prepare::shapes::MissReason;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::utility::{Modes, isolation_name, parse_isolation};
 use halcyon_store::Partition;
-use halcyon_task::{Activity, WorkerCounters, WorkerKind, WorkerView};
+use halcyon_task::{Activity, CacheUse, WorkerCounters, WorkerKind, WorkerView};
 use halcyon_txn::advisory::Step;
 use halcyon_txn::{CancelToken, Mode, TransactionState, WaitLimits, cut};
 
@@ -257,6 +257,11 @@ impl Live for View {
                 workers: execution.workers as u64,
                 class: snapshot.class(halcyon_workload::ClassId(place.class)).name.to_string(),
                 band: place.name(),
+                cache_use: match execution.cache {
+                    CacheUse::Adaptive => "adaptive",
+                    CacheUse::Sensitive => "sensitive",
+                    CacheUse::Polluting => "polluting",
+                },
             }
         };
         self.shared.datafusion.executions().under_way().into_iter().map(row).collect()

@@ -126,6 +126,7 @@ fn placement(snapshot: &Snapshot, class: ClassId, limits: &Limits) -> Placement 
         workers_max: limits.statement_threads.map(|threads| threads as usize),
         is_watched: !snapshot.class(class).rules.is_empty(),
         quotas: quotas_of(snapshot, class),
+        cache: limits.cache,
     }
 }
 

@@ -190,7 +190,13 @@ impl Shared {
         let catalog = self.catalog.load();
         let log = self.durable.as_ref().map(|durable| &*durable.log);
         let spill = self.options.spill.as_deref();
-        let parts = TunedParts { budget: &catalog.budget, memory: &self.memory, spill, log };
+        let parts = TunedParts {
+            budget: &catalog.budget,
+            memory: &self.memory,
+            datafusion: &self.datafusion,
+            spill,
+            log,
+        };
         settings::tune(&self.tuning(), &parts);
     }
 }

@@ -55,6 +55,7 @@ const SITUATIONS: &[Situation] = &[
             "workers",
             "workload_class_name",
             "band",
+            "cache_use",
         ],
         tasks_of_a_query,
     ),
@@ -936,6 +937,33 @@ fn tasks_of_a_query(look: &mut Look) {
     let count = "SELECT count(*)::text FROM halcyon.tasks";
     let mut clerk = database.session_as("clerk").expect("it may log in");
     assert_eq!(one(&mut clerk, count), "0", "they are another's");
+    drop(rows);
+    until("they end", || one(&mut watcher, count) == "0");
+    for (class, wanted) in
+        [("AUTO", "adaptive"), ("POLLUTING", "polluting"), ("SENSITIVE", "sensitive")]
+    {
+        let name = format!("cached_{class}");
+        run(&mut watcher, &format!("CREATE WORKLOAD CLASS {name} SET 'CACHE CLASS' = '{class}'"));
+        let mapping = format!(
+            "CREATE WORKLOAD MAPPING of_{name} WORKLOAD CLASS {name} SET 'APPLICATION NAME' = '{name}'"
+        );
+        run(&mut watcher, &mapping);
+        run(&mut busy, &format!("SET application_name = '{name}'"));
+        let rows = busy.query(text.as_str(), &[]).expect("it begins");
+        assert_eq!(look.at(&mut watcher, "cache_use", &of), wanted);
+        drop(rows);
+        until("they end", || one(&mut watcher, count) == "0");
+    }
+    // Workers of the (only) island that a polluting statement may use.
+    run(&mut busy, "SET application_name = 'cached_POLLUTING'");
+    let rows = busy.query(text.as_str(), &[]).expect("it begins");
+    until("both workers run it", || look.number(&mut watcher, "running", &of) == 2.0);
+    run(&mut watcher, "ALTER SYSTEM SET polluting_workers = 1");
+    until("one has ended its step", || look.number(&mut watcher, "running", &of) <= 1.0);
+    let running = (0..100).map(|_| look.number(&mut watcher, "running", &of));
+    assert!(running.fold(0.0, f64::max) <= 1.0);
+    run(&mut watcher, "ALTER SYSTEM RESET polluting_workers");
+    until("both workers run it again", || look.number(&mut watcher, "running", &of) == 2.0);
     drop(rows);
     until("they end", || one(&mut watcher, count) == "0");
 }

@@ -16,8 +16,6 @@
 //! every program's answer for every source against a slow twin, in every placement; afterwards the
 //! last answer of each run.
 
-mod heatmap;
-
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Barrier, OnceLock};
@@ -33,6 +31,7 @@ use halcyon_task::{Annotation, Config, Context, IslandId, Locality, Morsels, Run
 use halcyon_task::{Pull, WorkerConfig, WorkerId, WorkerKind};
 use serde_json::json;
 
+use crate::heatmap::{self, Matrix};
 use crate::measure::Rounds;
 use crate::point::positive;
 use crate::{Arm, Failure, Reporter, Result};
@@ -71,6 +70,9 @@ pub struct Options {
 
 /// Names of the programs, in the paper's order.
 const NAMES: [&str; 3] = ["pagerank", "hops", "sssp"];
+/// Names in the figure: PageRank, hop distance, shortest paths.
+const LABELS: [&str; 3] = ["PR", "HD", "SSSP"];
+const TITLES: [&str; 2] = ["(a) threads placed by the OS", "(b) groups on islands"];
 /// Sources that searches take turns with.
 const SOURCES: usize = 8;
 
@@ -458,7 +460,18 @@ pub fn run(options: &Options, reporter: &mut Reporter) -> Result<()> {
     }
     times.report(options, &ground, cores, reporter);
     if let Some(path) = &options.svg {
-        std::fs::write(path, heatmap::svg(&times.medians(|both| &both.wall)))?;
+        let medians = times.medians(|both| &both.wall);
+        let matrices: Vec<Matrix<'_>> = TITLES
+            .iter()
+            .zip(medians)
+            .map(|(title, medians)| Matrix {
+                title,
+                rows: &LABELS,
+                columns: &LABELS,
+                slowdowns: medians.iter().map(|row| row.to_vec()).collect(),
+            })
+            .collect();
+        std::fs::write(path, heatmap::svg(&matrices))?;
     }
     Ok(())
 }

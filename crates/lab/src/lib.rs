@@ -32,6 +32,7 @@ pub use halcyon_gauge::{Arm, Reporter};
 use halcyon_gauge::{
     bare, chart, measure, open_loop, peers, postgres, programs, responses, statistics,
 };
+use halcyon_neighbours::{cachemodel, heatmap, interference};
 
 /// An experiment that cannot go on: which arm, and why.
 pub type Result<T, E = Failure> = std::result::Result<T, E>;
@@ -76,6 +77,16 @@ impl From<halcyon_gauge::Failure> for Failure {
         match failure {
             halcyon_gauge::Failure::Engine(what) => Failure::Engine(what),
             halcyon_gauge::Failure::Io(what) => Failure::Io(what),
+        }
+    }
+}
+
+impl From<halcyon_neighbours::Failure> for Failure {
+    fn from(failure: halcyon_neighbours::Failure) -> Self {
+        match failure {
+            halcyon_neighbours::Failure::WrongAnswer(what) => Failure::WrongAnswer(what),
+            halcyon_neighbours::Failure::Engine(what) => Failure::Engine(what),
+            halcyon_neighbours::Failure::Io(what) => Failure::Io(what),
         }
     }
 }
@@ -139,6 +150,10 @@ pub enum Experiment {
     Report(Report),
     /// Graph algorithms in pairs: threads placed by the OS, and groups on islands
     Coschedule(coschedule::Options),
+    /// Operators of SQL in all pairs: how much each slows down beside each other
+    Interference(interference::Options),
+    /// An aggregation beside a scan on a simulated cache with masks
+    Cachemodel(cachemodel::Options),
 }
 
 /// `halcyon lab report EXPERIMENT`.
@@ -166,6 +181,12 @@ pub fn run(experiment: &Experiment, common: Common) -> ExitCode {
         Experiment::Workload(options) => workload::run(options, &mut reporter),
         Experiment::Report(Report::Tpcc(options)) => tpcc::report::run(options),
         Experiment::Coschedule(options) => coschedule::run(options, &mut reporter),
+        Experiment::Interference(options) => {
+            interference::run(options, &mut reporter).map_err(Failure::from)
+        }
+        Experiment::Cachemodel(options) => {
+            cachemodel::run(options, &mut reporter).map_err(Failure::from)
+        }
     };
     if let Err(failure) = done {
         eprintln!("error: {failure}");

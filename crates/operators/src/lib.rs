@@ -5,6 +5,7 @@
 //! their worker back.
 #![forbid(unsafe_code)]
 
+mod cache_use;
 mod exchange;
 mod findings;
 mod mailbox;
@@ -12,6 +13,7 @@ mod pacing;
 mod placement;
 mod shared;
 
+pub use cache_use::{CacheSizes, cache_use};
 pub use findings::findings_reach_scans;
 pub use halcyon_hashing::joins::hash_joins;
 pub use halcyon_sorts::sorts;

@@ -143,6 +143,9 @@ system_views! {
         workload_class_name: String,
         /// The band that they wait in: urgent, high, normal or low.
         band: &'static str,
+        /// How they use the shared cache: `sensitive` (they live from it), `polluting` (they fill it with what is not
+        /// read again) or `adaptive`. The class's CACHE CLASS says so, else their operators do where there are several islands.
+        cache_use: &'static str,
     }
 
     /// One row per transaction under way.
@@ -368,6 +371,7 @@ fn tasks(context: &Context) -> Vec<Tasks> {
             workers: running.workers,
             workload_class_name: running.class,
             band: running.band,
+            cache_use: running.cache_use,
         })
     };
     context.live.tasks().into_iter().filter_map(row).collect()
@@ -785,6 +789,8 @@ pub struct TasksRow {
     pub class: String,
     /// Name of their band.
     pub band: &'static str,
+    /// Name of their use of the cache.
+    pub cache_use: &'static str,
 }
 
 /// A lock on a partition, held or awaited.

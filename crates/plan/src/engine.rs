@@ -2,7 +2,7 @@
 //! operators as tasks.
 //! [`mod@crate::setup`] puts functions and rules in.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use datafusion::common::config::ConfigOptions;
@@ -46,6 +46,8 @@ struct Shared {
     spill: OnceLock<Arc<SpillFolder>>,
     /// How workload classes share the workers' time, once somebody has said so.
     shares: Mutex<Option<Shares>>,
+    /// Workers of an island that may run statements which pollute the cache; 0: all.
+    polluters: AtomicUsize,
 }
 
 fn share(runtime: &Runtime, shares: Shares) {
@@ -79,6 +81,7 @@ impl DataFusion {
             samples: Arc::default(),
             spill: OnceLock::new(),
             shares: Mutex::default(),
+            polluters: AtomicUsize::new(0),
         }))
     }
 
@@ -132,8 +135,15 @@ impl DataFusion {
             if let Some(shares) = self.0.shares.lock().clone() {
                 share(&runtime, shares);
             }
+            runtime.limit_all_polluters(self.0.polluters.load(Ordering::SeqCst));
             runtime
         })
+    }
+
+    /// Lets statements that pollute the shared cache run on so many workers of each island at once; 0 for all.
+    pub fn limit_polluters(&self, workers: usize) {
+        self.0.polluters.store(workers, Ordering::SeqCst);
+        self.started_runtime().inspect(|runtime| runtime.limit_all_polluters(workers));
     }
 
     /// Divides the workers' time among workload classes.

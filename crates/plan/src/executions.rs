@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use halcyon_task::{Annotation, ClassId, Priority, RunningGroup};
+use halcyon_task::{Annotation, CacheUse, ClassId, Priority, RunningGroup};
 use parking_lot::Mutex;
 
 /// An analytical statement that runs on the workers.
@@ -18,6 +18,8 @@ pub struct Execution {
     pub workers: usize,
     /// The statement's tasks.
     pub group: RunningGroup,
+    /// How the tasks use the cache.
+    pub cache: CacheUse,
     /// The place of the tasks now; clones have one.
     pub place: Arc<Mutex<Place>>,
 }
@@ -33,12 +35,8 @@ pub struct Place {
 
 impl Place {
     fn priority(self) -> Priority {
-        match self.band {
-            0 => Priority::Urgent,
-            1 => Priority::High,
-            2 => Priority::Normal,
-            _ => Priority::Low,
-        }
+        use Priority::{High, Low, Normal, Urgent};
+        [Urgent, High, Normal, Low][usize::from(self.band.min(3))]
     }
 
     /// The place in this band, if that is higher.
@@ -48,12 +46,7 @@ impl Place {
 
     /// The name of the band.
     pub fn name(self) -> &'static str {
-        match self.priority() {
-            Priority::Urgent => "urgent",
-            Priority::High => "high",
-            Priority::Normal => "normal",
-            Priority::Low => "low",
-        }
+        ["urgent", "high", "normal", "low"][usize::from(self.band.min(3))]
     }
 
     /// What the task runtime is told of tasks that have this place.

@@ -11,8 +11,7 @@ use halcyon_task::{Config, IslandId, Runtime, WorkerConfig, WorkerKind};
 /// What a database is told of its workers. They are started by the first statement that needs them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Workers {
-    /// Workers that share their processors with other threads; 0: one for each processor that no dedicated
-    /// worker has.
+    /// Workers that share their processors with other threads; 0: one for each processor that no dedicated worker has.
     pub count: usize,
     /// Processors that each get a worker which never sleeps.
     pub dedicated: Vec<u32>,

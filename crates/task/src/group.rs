@@ -11,7 +11,7 @@
 //! A task that a task of the group spawns belongs to the group. The group lives in a table of the
 //! runtime (`group_table`), and tasks name it by number.
 
-use crate::annotation::{Annotation, ClassId, IslandId, Priority, TaskPlace, WorkerId};
+use crate::annotation::{Annotation, CacheUse, ClassId, IslandId, Priority, TaskPlace, WorkerId};
 use crate::future::{FutureHandle, future_task};
 use crate::group_table::{EnqueueError, GroupError, GroupId, GroupState};
 use crate::morsel::{Morsels, Puller};
@@ -59,7 +59,8 @@ impl Drop for Lease {
 /// Where a group's tasks run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Locality {
-    /// All tasks on one island, the least busy one (P3's rule).
+    /// All tasks on one island, the least busy one (P3's rule) of those where the group has fewest neighbours that its
+    /// use of the cache hurts or that hurt it ([`Group::cache`]).
     OneIsland,
     /// All tasks on this island.
     Island(IslandId),
@@ -123,6 +124,7 @@ pub struct Group {
     pulls: Vec<MakePuller>,
     limit: Option<usize>,
     quotas: Vec<Quota>,
+    cache: CacheUse,
     /// Something follows the group's end.
     continues: bool,
 }
@@ -136,6 +138,7 @@ impl Group {
             pulls: Vec::new(),
             limit: None,
             quotas: Vec::new(),
+            cache: CacheUse::Adaptive,
             continues: false,
         }
     }
@@ -185,6 +188,12 @@ impl Group {
         self.quotas.push(quota.clone());
     }
 
+    /// Says how the group's tasks use the cache, which decides about the island of [`Locality::OneIsland`]. A group that
+    /// pollutes the cache runs on no more workers of an island than [`crate::Runtime::limit_polluters`] allows.
+    pub fn cache(&mut self, cache: CacheUse) {
+        self.cache = cache;
+    }
+
     /// Spawns a task with the group's outcome once all tasks of the group have ended, also if they
     /// were dropped. The task belongs to no group; of several only the last one given runs.
     ///
@@ -223,9 +232,11 @@ impl Group {
             return Err(EnqueueError::ShutDown);
         }
         let mut workers = self.place(locality)?;
-        if self.limit.is_some() || !self.quotas.is_empty() {
-            let quotas = self.quotas.iter().map(|quota| quota.0.id).collect();
-            shared.limits.set(self.lease.id, self.limit.unwrap_or(usize::MAX), quotas);
+        let pollutes = self.cache == CacheUse::Polluting;
+        if self.limit.is_some() || !self.quotas.is_empty() || pollutes {
+            let quotas: Vec<QuotaId> = self.quotas.iter().map(|quota| quota.0.id).collect();
+            let limit = self.limit.unwrap_or(usize::MAX);
+            shared.limits.set(self.lease.id, limit, &quotas, pollutes);
             self.lease.state().limit();
         }
         if let Some(limit) = self.limit
@@ -265,7 +276,7 @@ impl Group {
                 state.island.store(0, Ordering::SeqCst);
                 return Ok(shared.free_workers(None));
             }
-            Locality::OneIsland => shared.least_busy_island(),
+            Locality::OneIsland => shared.best_island(self.cache),
             Locality::Island(island) => known(island)?,
             Locality::Dedicated { island, workers } => {
                 let island = known(island)?;
@@ -276,6 +287,7 @@ impl Group {
             }
         };
         state.island.store(u32::from(island.0) + 1, Ordering::SeqCst);
+        shared.groups.count_neighbour(self.lease.id, island, self.cache);
         let free = shared.free_workers(Some(island));
         Ok(if free.is_empty() {
             shared.islands[usize::from(island.0)].workers.clone()
@@ -362,8 +374,8 @@ impl RunningGroup {
     /// a limit.
     pub fn under(&self, quotas: &[Quota]) {
         let shared = &self.lease.shared;
-        let quotas = quotas.iter().map(|quota| quota.0.id).collect();
-        let ready = shared.limits.change_quotas(self.lease.id, quotas);
+        let quotas: Vec<QuotaId> = quotas.iter().map(|quota| quota.0.id).collect();
+        let ready = shared.limits.change_quotas(self.lease.id, &quotas);
         ready.into_iter().for_each(|task| shared.inject_counted(task));
     }
 

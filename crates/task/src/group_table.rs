@@ -8,7 +8,7 @@
 //!    subtract in batches, but never push a task to another worker before its `+1` is in `live`.
 //! 2. A number is given out again only when `live` is 0 and no handle is left.
 
-use crate::annotation::{Annotation, IslandId, WorkerId};
+use crate::annotation::{Annotation, CacheUse, IslandId, WorkerId};
 use halcyon_base::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use halcyon_base::sync::{Condvar, Mutex};
 use std::error::Error;
@@ -68,6 +68,8 @@ pub(crate) struct Inner {
     pub(crate) wakers: Vec<Waker>,
     /// Workers that only this group may use.
     pub(crate) owned: Vec<WorkerId>,
+    /// The island that counts the group among its neighbours of the cache, and as which kind.
+    pub(crate) counted: Option<(IslandId, CacheUse)>,
     /// What follows the group's end.
     pub(crate) then: Option<Then>,
     /// The last handle is gone.
@@ -179,6 +181,25 @@ pub(crate) struct GroupTable {
     moved: AtomicU32,
     /// Counts moves: a worker that sees another number sorts what waits with it.
     moves: AtomicU32,
+    /// Groups that live from the cache and groups that pollute it, by island.
+    neighbours: Box<[Neighbours]>,
+}
+
+/// The groups on an island that said how they use the cache and that have not ended.
+#[derive(Default)]
+struct Neighbours {
+    sensitive: AtomicU32,
+    polluting: AtomicU32,
+}
+
+impl Neighbours {
+    fn of(&self, cache: CacheUse) -> Option<&AtomicU32> {
+        match cache {
+            CacheUse::Adaptive => None,
+            CacheUse::Sensitive => Some(&self.sensitive),
+            CacheUse::Polluting => Some(&self.polluting),
+        }
+    }
 }
 
 /// Numbers of rows without a group.
@@ -193,7 +214,7 @@ fn rows(count: usize) -> Box<[GroupState]> {
 }
 
 impl GroupTable {
-    pub(crate) fn new() -> GroupTable {
+    pub(crate) fn new(islands: usize) -> GroupTable {
         let Ok(first) = rows(FIRST_ROWS).try_into() else { unreachable!("there are as many rows") };
         let numbers = (1..FIRST_ROWS as u32).rev().collect();
         GroupTable {
@@ -202,7 +223,27 @@ impl GroupTable {
             free: Mutex::new(FreeRows { numbers, growths: 0 }),
             moved: AtomicU32::new(0),
             moves: AtomicU32::new(0),
+            neighbours: (0..islands).map(|_| Neighbours::default()).collect(),
         }
+    }
+
+    /// Counts a group on an island until it has ended.
+    pub(crate) fn count_neighbour(&self, id: GroupId, island: IslandId, cache: CacheUse) {
+        if let Some(count) = self.neighbours[usize::from(island.0)].of(cache) {
+            count.fetch_add(1, Ordering::SeqCst);
+            self.state(id).inner.lock().counted = Some((island, cache));
+        }
+    }
+
+    /// How many groups of an island a group that uses the cache in this way would hurt, or be hurt by.
+    pub(crate) fn neighbours_hurt(&self, island: IslandId, cache: CacheUse) -> u32 {
+        let other = match cache {
+            CacheUse::Adaptive => CacheUse::Adaptive,
+            CacheUse::Sensitive => CacheUse::Polluting,
+            CacheUse::Polluting => CacheUse::Sensitive,
+        };
+        let count = self.neighbours[usize::from(island.0)].of(other);
+        count.map_or(0, |count| count.load(Ordering::SeqCst))
     }
 
     /// The number of a row without a group; the table grows where there is none.
@@ -291,6 +332,10 @@ impl GroupTable {
         for worker in std::mem::take(&mut inner.owned) {
             release(worker);
         }
+        if let Some((island, cache)) = inner.counted.take() {
+            let count = self.neighbours[usize::from(island.0)].of(cache);
+            count.expect("it was counted").fetch_sub(1, Ordering::SeqCst);
+        }
         state.done.notify_all();
         let wakers = std::mem::take(&mut inner.wakers);
         let then = inner.then.take().map(|then| (then, state.outcome(&inner)));
@@ -376,7 +421,7 @@ mod tests {
 
     #[test]
     fn table_grows_and_rows_stay_where_they_are() {
-        let table = GroupTable::new();
+        let table = GroupTable::new(1);
         let ids: Vec<GroupId> = (0..1000).map(|_| table.take()).collect();
         for (number, &id) in ids.iter().enumerate() {
             assert_ne!(id, GroupId::NONE);

@@ -1,7 +1,7 @@
 //! A runtime: its workers, the doors for threads outside, and its end.
 
 use crate::admission::Admission;
-use crate::annotation::{Annotation, ClassId, Resource, Synchronisation, WorkerId};
+use crate::annotation::{Annotation, ClassId, IslandId, Resource, Synchronisation, WorkerId};
 use crate::block::block_on;
 use crate::blocking::Blocking;
 use crate::clock::Clock;
@@ -419,6 +419,25 @@ impl Runtime {
     /// Panics: if `workers` is 0.
     pub fn quota(&self, workers: usize) -> Quota {
         Quota::new(&self.shared, workers)
+    }
+
+    /// Lets groups that pollute the cache ([`crate::Group::cache`]) run on at most `workers` workers of an island at
+    /// once, from their next steps on. At first they may run on all.
+    ///
+    /// Panics: if `workers` is 0, or there is no such island.
+    pub fn limit_polluters(&self, island: IslandId, workers: usize) {
+        assert!(workers > 0, "a task runs on at least one worker");
+        let quota = self.shared.limits.polluters_of(island);
+        let ready = self.shared.limits.change_quota(quota, workers);
+        ready.into_iter().for_each(|task| self.shared.inject_counted(task));
+    }
+
+    /// As [`Runtime::limit_polluters`], on every island; 0 for no limit.
+    pub fn limit_all_polluters(&self, workers: usize) {
+        let workers = if workers == 0 { usize::MAX } else { workers };
+        for island in 0..self.island_count() {
+            self.limit_polluters(IslandId(island as u16), workers);
+        }
     }
 
     /// Keeps memory that this thread reads optimistically from being freed, while the guard lives.

@@ -15,8 +15,9 @@ use halcyon_base::planted::Bug;
 use halcyon_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use halcyon_base::sync::{Arc, Mutex, thread};
 use halcyon_task::{
-    Access, Annotation, ClassId, Config, Context, GroupError, Locality, Morsels, Owned, Priority,
-    Pull, Resource, Runtime, Shutdown, Step, Synchronisation, Task, TaskPlace, WorkerId, planted,
+    Access, Annotation, CacheUse, ClassId, Config, Context, GroupError, IslandId, Locality,
+    Morsels, Owned, Priority, Pull, Resource, Runtime, Shutdown, Step, Synchronisation, Task,
+    TaskPlace, WorkerConfig, WorkerId, WorkerKind, planted,
 };
 use std::future::Future;
 use std::task::{Poll, Waker};
@@ -641,6 +642,42 @@ fn quota_of_groups() {
 #[test]
 fn groups_share_a_quota() {
     check(quota_of_groups);
+}
+
+/// A group that pollutes the cache, on an island of which it may have one worker and on another one.
+fn polluters_of_an_island() {
+    let worker =
+        |island| WorkerConfig { kind: WorkerKind::Shared, cpus: vec![], island: IslandId(island) };
+    let mut config = Config::new(vec![worker(0), worker(0), worker(1)]);
+    config.run_delay_per_mille = 0;
+    let runtime = Runtime::new(config).expect("model threads can be started");
+    runtime.limit_polluters(IslandId(0), 1);
+    let inside = Arc::new(AtomicU64::new(0));
+    let mut group = runtime.group();
+    group.cache(CacheUse::Polluting);
+    for worker in [0, 1, 2, 1] {
+        let inside = Arc::clone(&inside);
+        group.task(at(worker), move |cx: &mut Context| {
+            if cx.island() == IslandId(0) {
+                assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two workers at once");
+                thread::yield_now();
+                inside.fetch_sub(1, Ordering::SeqCst);
+            }
+        });
+    }
+    let running = group.enqueue(Locality::Spread).expect("it runs");
+    running.wait().expect("a place comes for every task");
+    runtime.shutdown(Shutdown::Drain);
+}
+
+#[test]
+fn polluters_run_on_as_many_workers_of_an_island_as_they_may() {
+    check(polluters_of_an_island);
+}
+
+#[test]
+fn canary_polluters_beyond_their_limit_are_caught() {
+    check_canary(planted::LIMIT_IGNORED, polluters_of_an_island);
 }
 
 #[test]

@@ -3,9 +3,9 @@
 #![cfg(not(shuttle))]
 
 use halcyon_task::{
-    Access, Annotation, ClassId, Closed, Config, Context, Elapsed, GroupError, Locality, Precision,
-    Priority, RunningGroup, Runtime, SharesError, Shutdown, Step, Synchronisation, Task, TaskError,
-    TaskPlace, WorkerId,
+    Access, Annotation, CacheUse, ClassId, Closed, Config, Context, Elapsed, GroupError, IslandId,
+    Locality, Precision, Priority, RunningGroup, Runtime, SharesError, Shutdown, Step,
+    Synchronisation, Task, TaskError, TaskPlace, WorkerConfig, WorkerId, WorkerKind,
 };
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,6 +13,8 @@ use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
+/// Seeds of a test that looks at several.
+const SEEDS: u64 = if cfg!(miri) { 1 } else { 20 };
 /// Tasks of a trace.
 const NUMBERS: u32 = if cfg!(miri) { 100 } else { 1000 };
 
@@ -555,5 +557,111 @@ fn a_group_that_is_moved_goes_on_in_another_band_and_class() {
             assert_eq!(seen.wait(), Ok(1));
             runtime.shutdown(Shutdown::Drain);
         }
+    }
+}
+
+/// Islands of two workers each.
+fn islands(count: u16, seed: u64) -> Runtime {
+    let worker =
+        |island| WorkerConfig { kind: WorkerKind::Shared, cpus: vec![], island: IslandId(island) };
+    let all = (0..count).flat_map(|island| [worker(island), worker(island)]);
+    Runtime::simulated(Config::new(all.collect()), seed).expect("the configuration is fine")
+}
+
+/// A group on one island, which sleeps there until it is told to end.
+struct Neighbour {
+    group: RunningGroup,
+    island: Arc<AtomicU64>,
+    end: Arc<Mutex<End>>,
+}
+
+/// Whether a neighbour is to end, and who wakes it then.
+#[derive(Default)]
+struct End(bool, Option<Waker>);
+
+impl Neighbour {
+    fn new(runtime: &Runtime, cache: CacheUse) -> Neighbour {
+        let (island, end) = (Arc::new(AtomicU64::new(u64::MAX)), Arc::<Mutex<End>>::default());
+        let mut group = runtime.group();
+        group.cache(cache);
+        let (told, waits) = (Arc::clone(&island), Arc::clone(&end));
+        group.task(Annotation::new(), move |cx: &mut Context| {
+            told.store(u64::from(cx.island().0), Ordering::SeqCst);
+        });
+        let sleeps = std::future::poll_fn(move |polled| {
+            let mut end = waits.lock().unwrap();
+            end.1 = Some(polled.waker().clone());
+            if end.0 { Poll::Ready(()) } else { Poll::Pending }
+        });
+        drop(group.future(Annotation::new(), sleeps));
+        let group = group.enqueue(Locality::OneIsland).expect("it runs");
+        runtime.run_until_idle();
+        Neighbour { group, island, end }
+    }
+
+    fn island(&self) -> u64 {
+        self.island.load(Ordering::SeqCst)
+    }
+
+    fn end(self) {
+        let waker = {
+            let mut end = self.end.lock().unwrap();
+            end.0 = true;
+            end.1.take()
+        };
+        waker.expect("it sleeps").wake();
+        self.group.wait().expect("it ends");
+    }
+}
+
+#[test]
+fn groups_that_pollute_the_cache_and_groups_that_live_from_it_are_kept_apart() {
+    for seed in 0..SEEDS {
+        let runtime = islands(3, seed);
+        let sensitive = Neighbour::new(&runtime, CacheUse::Sensitive);
+        let polluting: Vec<Neighbour> =
+            (0..4).map(|_| Neighbour::new(&runtime, CacheUse::Polluting)).collect();
+        assert!(polluting.iter().all(|group| group.island() != sensitive.island()), "seed {seed}");
+        let second = Neighbour::new(&runtime, CacheUse::Sensitive);
+        assert_eq!(
+            second.island(),
+            sensitive.island(),
+            "the island without polluters, seed {seed}"
+        );
+        sensitive.end();
+        second.end();
+        // Nobody is left whom a polluter would hurt, and all islands are idle: they take turns.
+        let more: Vec<Neighbour> =
+            (0..3).map(|_| Neighbour::new(&runtime, CacheUse::Polluting)).collect();
+        let mut used: Vec<u64> = more.iter().map(Neighbour::island).collect();
+        used.sort_unstable();
+        assert_eq!(used, [0, 1, 2], "seed {seed}");
+        polluting.into_iter().chain(more).for_each(Neighbour::end);
+    }
+}
+
+#[test]
+fn a_limit_of_polluters_delays_them_and_loses_no_task() {
+    for seed in 0..SEEDS {
+        let runtime = islands(2, seed);
+        runtime.limit_polluters(IslandId(0), 1);
+        let ran = Arc::new(AtomicU64::new(0));
+        let groups: Vec<RunningGroup> = (0..3)
+            .map(|_| {
+                let mut group = runtime.group();
+                group.cache(CacheUse::Polluting);
+                for worker in 0..8 {
+                    let (ran, place) = (Arc::clone(&ran), TaskPlace::Worker(WorkerId(worker % 4)));
+                    group.task(Annotation::new().place(place), move |_: &mut Context| {
+                        ran.fetch_add(1, Ordering::SeqCst);
+                    });
+                }
+                group.enqueue(Locality::Spread).expect("it runs")
+            })
+            .collect();
+        runtime.limit_polluters(IslandId(1), 1);
+        runtime.limit_polluters(IslandId(0), usize::MAX);
+        groups.iter().for_each(|group| group.wait().expect("all run"));
+        assert_eq!(ran.load(Ordering::SeqCst), 24, "seed {seed}");
     }
 }

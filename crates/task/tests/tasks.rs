@@ -3,10 +3,10 @@
 #![cfg(not(shuttle))]
 
 use halcyon_task::{
-    AbsenceError, Access, Annotation, ClassId, Config, Context, Elapsed, EnqueueError, GroupError,
-    IslandId, Locality, Morsels, Plane, Priority, Pull, Resource, Runtime, Shutdown, StartError,
-    Step, Synchronisation, Task, TaskError, TaskPlace, Timer, Version, Withheld, WorkerId,
-    spawn_beside,
+    AbsenceError, Access, Annotation, CacheUse, ClassId, Config, Context, Elapsed, EnqueueError,
+    GroupError, IslandId, Locality, Morsels, Plane, Priority, Pull, Resource, Runtime, Shutdown,
+    StartError, Step, Synchronisation, Task, TaskError, TaskPlace, Timer, Version, Withheld,
+    WorkerConfig, WorkerId, WorkerKind, spawn_beside,
 };
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -850,4 +850,54 @@ fn workers_are_taken_away_and_come_back_under_load() {
     let (worker, sum) = sum.expect("a credit").wait().expect("it runs elsewhere");
     assert_eq!((sum, worker), (20 * 300, WorkerId(1)));
     runtime.shutdown(Shutdown::Drain);
+}
+
+/// Morsels, each of which waits a moment and notes how many workers of its island are at one.
+struct Crowd {
+    left: AtomicU64,
+    inside: [AtomicU64; 2],
+    most: [AtomicU64; 2],
+}
+
+impl Morsels for Crowd {
+    fn run(&self, _: WorkerId, cx: &mut Context) -> Pull {
+        if self.left.fetch_sub(1, Ordering::SeqCst) as i64 <= 0 {
+            return Pull::End;
+        }
+        let island = usize::from(cx.island().0);
+        let now = self.inside[island].fetch_add(1, Ordering::SeqCst) + 1;
+        self.most[island].fetch_max(now, Ordering::SeqCst);
+        std::thread::sleep(Duration::from_micros(100));
+        self.inside[island].fetch_sub(1, Ordering::SeqCst);
+        Pull::More
+    }
+}
+
+#[test]
+fn groups_that_pollute_the_cache_leave_workers_of_an_island_to_others() {
+    let worker =
+        |island| WorkerConfig { kind: WorkerKind::Shared, cpus: vec![], island: IslandId(island) };
+    let config = Config::new(vec![worker(0), worker(0), worker(0), worker(1), worker(1)]);
+    let runtime = Runtime::new(config).expect("a few threads can be started");
+    let run = |cache: CacheUse| {
+        let crowd = Arc::new(Crowd {
+            left: AtomicU64::new(300),
+            inside: Default::default(),
+            most: Default::default(),
+        });
+        let mut group = runtime.group();
+        group.cache(cache);
+        group.pull(Annotation::new(), Arc::clone(&crowd));
+        group.enqueue(Locality::Spread).expect("it runs").wait().expect("all morsels are done");
+        crowd.most.each_ref().map(|most| most.load(Ordering::SeqCst))
+    };
+    // Morsels of one island that sleep at once, of some hundred.
+    assert!(run(CacheUse::Polluting)[0] > 1, "no limit yet");
+    runtime.limit_polluters(IslandId(0), 1);
+    assert_eq!(run(CacheUse::Polluting)[0], 1);
+    assert!(run(CacheUse::Sensitive)[0] > 1, "others are not limited");
+    runtime.limit_polluters(IslandId(0), 2);
+    runtime.limit_polluters(IslandId(1), 1);
+    let most = run(CacheUse::Polluting);
+    assert!(most[0] <= 2 && most[1] <= 1, "{most:?}");
 }

@@ -42,6 +42,7 @@ const DONE: &[&str] = &[
     "fuzz/",
     "crates/base/",
     "crates/machine/",
+    "crates/cache/",
     "crates/task/",
     "crates/tree/",
     "crates/store/",
@@ -60,6 +61,7 @@ const DONE: &[&str] = &[
     "crates/console/",
     "crates/tpch/",
     "crates/graphs/",
+    "crates/neighbours/",
     "crates/lab/",
     "crates/cli/",
 ];

@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use halcyon_plan::engine::DataFusion;
 use halcyon_spill::SpillFolder;
 use halcyon_sql::coerce::TimeZone;
 use halcyon_sql::error::{Result, SqlError, SqlState};
@@ -65,6 +66,8 @@ pub(crate) struct Tuning {
     pub max_wal_size: u64,
     /// Bytes that the process may have in use; 0 for a part of what the system gives it.
     pub memory_limit: u64,
+    /// Workers of an island that may run polluting statements at once; 0 for all.
+    pub polluting_workers: usize,
     /// Bytes that all spilled files may take together.
     pub spill_limit: u64,
     /// Bytes that the maps of all materialized views may use together; 0 for no limit.
@@ -100,6 +103,8 @@ pub(crate) struct InForce {
 pub(crate) struct TunedParts<'a> {
     pub budget: &'a ViewBudget,
     pub memory: &'a MemoryLimit,
+    /// The workers of analytical statements.
+    pub datafusion: &'a DataFusion,
     /// The folder of spilled files, if there is one.
     pub spill: Option<&'a SpillFolder>,
     /// The log; `None` for a database in memory alone.
@@ -409,6 +414,24 @@ pub(crate) static REGISTRY: &[Setting] = &[
             },
             effect: |tuning, parts| parts.memory.set(tuning.memory_limit),
             flag: "memory-limit",
+            needs_folder: false,
+        },
+    },
+    Setting {
+        name: "polluting_workers",
+        purpose: "Workers of an island that statements which pollute the shared cache may use at once; 0 means all.",
+        category: "Resource Usage / Asynchronous Behavior",
+        reported_as: None,
+        home: Home::System {
+            kind: SettingKind::Number {
+                default: 0,
+                bounds: 0..=1024,
+                apply: |tuning, workers| {
+                    tuning.polluting_workers = usize::try_from(workers).unwrap_or(0);
+                },
+            },
+            effect: |tuning, parts| parts.datafusion.limit_polluters(tuning.polluting_workers),
+            flag: "polluting-workers",
             needs_folder: false,
         },
     },

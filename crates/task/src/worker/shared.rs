@@ -6,7 +6,7 @@ use super::simulation::Simulation;
 use super::slot::{Arena, Chain, HOLDS_CREDIT, Header, Inbox, Pool, TaskRef};
 use super::task::Task;
 use crate::annotation::{
-    Annotation, BANDS, ClassId, IslandId, Plane, TargetKind, TaskPlace, WorkerId,
+    Annotation, BANDS, CacheUse, ClassId, IslandId, Plane, TargetKind, TaskPlace, WorkerId,
 };
 use crate::clock::Clock;
 use crate::config::{Config, WorkerConfig, WorkerKind};
@@ -238,9 +238,9 @@ impl Shared {
         Shared {
             id: NEXT_ID.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
             epochs: Epochs::new(workers.len()),
-            groups: GroupTable::new(),
+            groups: GroupTable::new(islands.len()),
             credits: Credits::by_class(config.credits),
-            limits: Limits::default(),
+            limits: Limits::new(islands.len()),
             changing: Mutex::new(()),
             offload: Arc::new(Offload::new(config.blocking)),
             timers: Timers::new(clock.of(TIMER_UNIT).max(1), clock.ticks()),
@@ -549,8 +549,9 @@ impl Shared {
         self.ids().filter(wanted).collect()
     }
 
-    /// The island with the largest share of idle workers.
-    pub(crate) fn least_busy_island(&self) -> IslandId {
+    /// The island on which a group that uses the cache in this way hurts or is hurt by fewest others; of
+    /// several that with the largest share of idle workers.
+    pub(crate) fn best_island(&self, cache: CacheUse) -> IslandId {
         let idle_per_mille = |island: &Island| {
             let idle = island.workers.iter().filter(|&&id| {
                 let worker = self.worker(id);
@@ -561,9 +562,10 @@ impl Shared {
         };
         let turn = self.next_worker.fetch_add(1, Ordering::Relaxed);
         let count = self.islands.len();
-        let best = (0..count)
-            .map(|step| (turn + step) % count)
-            .max_by_key(|&island| idle_per_mille(&self.islands[island]));
+        let best = (0..count).map(|step| (turn + step) % count).max_by_key(|&island| {
+            let hurt = self.groups.neighbours_hurt(IslandId(island as u16), cache);
+            (std::cmp::Reverse(hurt), idle_per_mille(&self.islands[island]))
+        });
         IslandId(best.expect("a runtime has an island") as u16)
     }
 

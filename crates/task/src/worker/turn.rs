@@ -251,7 +251,7 @@ impl Context {
         self.counters().spawned.store(self.spawned, Ordering::Release);
         let task = self.running.take().expect("it is to run");
         let task = self.pool.detach(task);
-        match shared.limits.enter(group, task, &shared.groups) {
+        match shared.limits.enter(group, self.island, task, &shared.groups) {
             Turn::Waits(called) => {
                 self.dispatch_called(called);
                 false
@@ -274,7 +274,7 @@ impl Context {
     fn drop_of_group(&mut self, group: GroupId) {
         let shared = Arc::clone(&self.shared);
         bump(&self.counters().dropped, 1);
-        let quotas = shared.limits.quotas_of(group);
+        let quotas = shared.limits.quotas_of(group, self.island);
         self.end_task();
         let next = shared.limits.pass(group, &quotas);
         self.dispatch_called(next);
