@@ -211,7 +211,7 @@ fn scenario(
             bound_us: ground.options.bound_us,
             tenants: tenants.as_ref().map_or_else(Vec::new, Tenants::processes),
             window_s: ground.options.window,
-            traced,
+            traced: traced.then_some(&rows.least[query]),
         };
         done = measured::run(work, &conditions, &ground.tsc)
             .map(|measured| rows.add(at, query, measured));
@@ -302,10 +302,14 @@ impl Rows {
             .iter()
             .map(|_| ground.works.iter().map(|_| Row::default()).collect())
             .collect();
-        Rows { scenarios, rows, bound_ticks: ground.tsc.ticks(ground.options.bound_us) }
+        let least = ground.works.iter().map(|_| Vec::new()).collect();
+        Rows { scenarios, rows, least, bound_ticks: ground.tsc.ticks(ground.options.bound_us) }
     }
 
     fn add(&mut self, scenario: usize, query: usize, measured: Measured) {
+        let (least, ticks) = (&mut self.least[query], measured.series.ticks());
+        least.resize(ticks.len(), u64::MAX);
+        least.iter_mut().zip(ticks).for_each(|(least, &ticks)| *least = ticks.min(*least));
         self.rows[scenario][query].add(measured, self.bound_ticks);
     }
 }

@@ -7,36 +7,40 @@
 use crate::attribution::Attribution;
 use crate::counters::Reading;
 use crate::series::Series;
+use crate::trace::join::{Bounds, OWN, is_own};
 use crate::tsc::Tsc;
 
-/// The outliers of a series by what counters told. `starts`: the series' stamps; `why`: the reason why there is no trace.
+/// The outliers of a series by what counters told. `stamps`: the series' own; `why`: the reason why there is no trace.
 pub fn attribute(
     series: &Series,
     stamps: &[u64],
     readings: &[Reading],
-    bound_ticks: u64,
+    bounds: Bounds<'_>,
     tsc: &Tsc,
     why: &str,
 ) -> Attribution {
+    let bound_ticks = bounds.outlier_ticks;
     let asked = format!("counters of the thread, in place of a trace ({why})");
     let mut found = Attribution::new(asked, bound_ticks);
     let p50 = series.summary(bound_ticks).map_or(0, |summary| summary.p50);
     for (tuple, &gap) in series.ticks().iter().enumerate().filter(|(_, gap)| **gap > bound_ticks) {
         let at = readings.binary_search_by_key(&tuple, |reading| reading.tuple);
-        let cause = at.ok().map(|at| name(&readings[at], tsc.us(gap) * 1000.0));
+        let is_own = is_own(bounds.own_ticks, tuple, gap);
+        let cause = at.ok().map(|at| name(&readings[at], tsc.us(gap) * 1000.0, is_own));
         found.add(cause, gap, gap.saturating_sub(p50), stamps[tuple + 1]);
     }
     found
 }
 
 /// The cause of an outlier of so many ns.
-fn name(reading: &Reading, gap_ns: f64) -> String {
+fn name(reading: &Reading, gap_ns: f64, is_own: bool) -> String {
     let waited = reading.waited_ns as f64 > gap_ns / 4.0;
     let name = match reading {
         _ if waited => "pre-empted, counters know not by whom",
         Reading { slept: 1.., .. } => "blocked",
         Reading { faults: 1.., .. } => "page fault",
         Reading { preempted: 1.., .. } => "pre-empted, counters know not by whom",
+        _ if is_own => OWN,
         _ => "interrupt or below the kernel, counters know not which",
     };
     name.to_owned()
@@ -47,6 +51,10 @@ mod tests {
     use super::*;
     use crate::stamps::Stamps;
     use std::time::Duration;
+
+    fn bounds(outlier_ticks: u64) -> Bounds<'static> {
+        Bounds { outlier_ticks, entry_ticks: 0, own_ticks: &[] }
+    }
 
     #[test]
     fn an_outlier_that_was_watched_has_a_cause() {
@@ -64,8 +72,14 @@ mod tests {
             stamps.stamp();
         }
         let series = Series::of(&stamps);
-        let found =
-            attribute(&series, stamps.all(), stamps.readings(), bound, &tsc, "a test needs none");
+        let found = attribute(
+            &series,
+            stamps.all(),
+            stamps.readings(),
+            bounds(bound),
+            &tsc,
+            "a test needs none",
+        );
         // On a busy machine the thread waits for its processor longer than it sleeps.
         let sleep = found.causes.values().any(|tally| tally.worst_ticks >= tsc.ticks(4_900.0));
         assert!(sleep, "{found:?}");
@@ -90,15 +104,16 @@ mod tests {
             (reading(0, 0, 0, 0), "interrupt or below the kernel, counters know not which"),
         ];
         for (reading, expected) in cases {
-            assert_eq!(name(&reading, 1_000.0), expected);
+            assert_eq!(name(&reading, 1_000.0, false), expected);
         }
+        assert_eq!(name(&reading(0, 0, 0, 0), 1_000.0, true), OWN);
     }
 
     #[test]
     fn an_outlier_without_a_reading_is_unknown() {
         let tsc = Tsc::measure();
         let series = Series::from_ticks(vec![1, 1, 50]);
-        let found = attribute(&series, &[0, 1, 2, 52], &[], 10, &tsc, "-");
+        let found = attribute(&series, &[0, 1, 2, 52], &[], bounds(10), &tsc, "-");
         assert_eq!((found.unknown.count, found.unknown.last_at), (1, 52));
         assert_eq!(found.named_share(), 0.0);
     }

@@ -28,8 +28,8 @@ pub struct Conditions<'a> {
     pub tenants: Vec<u32>,
     /// The load of other processes is measured for at least this long, seconds.
     pub window_s: f64,
-    /// Whether outliers are given causes; slower.
-    pub traced: bool,
+    /// For a run whose outliers are given causes, which is slower: the least that each tuple took in any run before.
+    pub traced: Option<&'a [u64]>,
 }
 
 /// The results of a run.
@@ -59,7 +59,7 @@ fn on_this_thread(work: &Work, conditions: &Conditions<'_>, tsc: &Tsc) -> Result
     let bound = tsc.ticks(conditions.bound_us);
     let mut runner = work.runner();
     runner.prepare().map_err(Failure::Engine)?;
-    let tracer = conditions.traced.then(|| Tracer::start(conditions.cpu));
+    let tracer = conditions.traced.map(|_| Tracer::start(conditions.cpu));
     let mut stamps = match &tracer {
         Some(Err(_)) => Stamps::counting(conditions.tuples, bound)?,
         _ => Stamps::new(conditions.tuples),
@@ -73,15 +73,19 @@ fn on_this_thread(work: &Work, conditions: &Conditions<'_>, tsc: &Tsc) -> Result
     }
     done.map_err(Failure::Engine)?;
     let series = Series::of(&stamps);
+    let bounds = join::Bounds {
+        outlier_ticks: bound,
+        entry_ticks: tsc.ticks(ENTRY_US),
+        own_ticks: conditions.traced.unwrap_or_default(),
+    };
     let attribution = match tracer {
         None => None,
         Some(Err(why)) => {
             let readings = stamps.readings();
-            Some(counted::attribute(&series, stamps.all(), readings, bound, tsc, &why.to_string()))
+            Some(counted::attribute(&series, stamps.all(), readings, bounds, tsc, &why.to_string()))
         }
         Some(Ok(tracer)) => {
             let trace = tracer.finish().map_err(|error| Failure::Io(error.to_string()))?;
-            let bounds = join::Bounds { outlier_ticks: bound, entry_ticks: tsc.ticks(ENTRY_US) };
             let thread = this_thread()?;
             Some(join::attribute(&series, stamps.all(), &trace, conditions.cpu, thread, bounds))
         }
@@ -126,7 +130,7 @@ mod tests {
     use super::*;
     use halcyon_noise::runner::SCENARIOS;
 
-    fn conditions(traced: bool) -> Conditions<'static> {
+    fn conditions(traced: Option<&'static [u64]>) -> Conditions<'static> {
         let cpus = affinity::get().expect("affinity can be asked for");
         Conditions {
             scenario: &SCENARIOS[0],
@@ -143,8 +147,8 @@ mod tests {
     fn traced_and_plain_runs_do_the_same_work_and_only_one_has_causes() {
         let (tsc, work) =
             (Tsc::measure(), Work::named("map", 3_000, 0.001, 1).expect("a known name"));
-        let plain = run(&work, &conditions(false), &tsc).expect("it runs");
-        let traced = run(&work, &conditions(true), &tsc).expect("it runs");
+        let plain = run(&work, &conditions(None), &tsc).expect("it runs");
+        let traced = run(&work, &conditions(Some(&[])), &tsc).expect("it runs");
         assert_eq!(plain.checksum, traced.checksum);
         assert_eq!((plain.series.ticks().len(), plain.attribution), (3_000, None));
         let bound = tsc.ticks(5.0);

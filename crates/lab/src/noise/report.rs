@@ -81,6 +81,8 @@ pub struct Rows {
     pub(super) scenarios: Vec<Slot>,
     /// By scenario and workload.
     pub(super) rows: Vec<Vec<Row>>,
+    /// The least that each tuple of a workload took in any run, ticks.
+    pub(super) least: Vec<Vec<u64>>,
     /// What counts as an outlier, ticks.
     pub(super) bound_ticks: u64,
 }
@@ -216,7 +218,7 @@ fn tenants(arm: &mut Arm, rows: &Rows, at: usize) {
         .into_iter()
         .flat_map(|load| rows.scenarios[at].operations.iter().zip(&load.operations));
     let ratios: Vec<f64> = pairs.filter_map(|(these, those)| beside(these, those)).collect();
-    if let Some(ratio) = median(&ratios) {
+    if let (Some(ratio), false) = (median(&ratios), rows.scenarios[at].name == "load") {
         arm.rounded("tenants_by_load", ratio);
     }
 }
@@ -293,17 +295,14 @@ fn points(
 ) -> Points {
     let chosen: Vec<usize> =
         (0..ground.works.len()).filter(|&query| queries(&ground.works[query].0)).collect();
-    let slots: Vec<usize> =
-        (0..rows.scenarios.len()).filter(|&at| scenarios(&rows.scenarios[at])).collect();
+    let slots: Vec<usize> = (0..rows.scenarios.len())
+        .filter(|&at| scenarios(&rows.scenarios[at]) && rows.scenarios[at].missing.is_none())
+        .collect();
     let mut facets = Vec::new();
     for (row, &at) in slots.iter().enumerate() {
         for (column, &query) in chosen.iter().enumerate() {
             let drawn = rows.rows[at][query].drawn.as_ref();
-            let note = match (&rows.scenarios[at].missing, drawn) {
-                (Some(why), _) => Some(why.split([',', ':']).next().unwrap_or_default().to_owned()),
-                (None, Some((_, foreign))) => remark(*foreign, ground.options.foreign_max),
-                (None, None) => None,
-            };
+            let note = drawn.and_then(|(_, foreign)| remark(*foreign, ground.options.foreign_max));
             facets.push(Facet {
                 row,
                 column,

@@ -3,7 +3,6 @@
 
 use std::hint::black_box;
 use std::io::{Read, Seek, SeekFrom, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -57,15 +56,17 @@ impl Kind {
 
 /// Works until the input ends, which it does when the process that asked ends; then prints the number of operations.
 pub fn run(options: &Options) -> Result<()> {
-    let over = Arc::new(AtomicBool::new(false));
-    let ended = Arc::clone(&over);
-    std::thread::spawn(move || {
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // The kernel's trace tells threads by these names.
+        let thread = std::thread::Builder::new().name(format!("stress-{}", options.kind.name()));
+        let worker = thread.spawn_scoped(scope, || work(options.kind, || over.load(Relaxed)))?;
         let mut sink = Vec::new();
         let _ = std::io::stdin().read_to_end(&mut sink);
-        ended.store(true, Relaxed);
-    });
-    println!("{}", work(options.kind, || over.load(Relaxed))?);
-    Ok(())
+        over.store(true, Relaxed);
+        println!("{}", worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+        Ok(())
+    })
 }
 
 /// Does operations until it is over; their number.

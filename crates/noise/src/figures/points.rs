@@ -14,6 +14,8 @@ const FACET_HEIGHT: f64 = 130.0;
 const LEFT: f64 = 66.0;
 const TOP: f64 = 58.0;
 const PADDING: f64 = 10.0;
+/// Room for the title.
+const WIDTH_MIN: f64 = 480.0;
 /// Ordinary tuples that a facet shows at most.
 const SAMPLED: usize = 400;
 /// Extreme tuples that a facet shows at most before they are thinned out evenly; the longest ones always show.
@@ -61,7 +63,7 @@ impl Points {
             || self.facets.iter().filter_map(|facet| facet.series.as_ref()).flat_map(Series::ticks);
         let low = self.us(*all().min()?).max(1e-3);
         let high = self.us(*all().max()?).max(low * 2.0);
-        let width = LEFT + self.columns.len() as f64 * (FACET_WIDTH + PADDING);
+        let width = (LEFT + self.columns.len() as f64 * (FACET_WIDTH + PADDING)).max(WIDTH_MIN);
         let height = TOP + self.rows.len() as f64 * (FACET_HEIGHT + PADDING) + 34.0;
         let mut svg = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \

@@ -5,6 +5,9 @@
 //! had. An outlier without any event is time that the kernel did not see: below it, so a hypervisor's or the hardware's.
 //! That one is inferred from absence. An outlier with events of which most time lies outside of them, beyond
 //! what entering the kernel may take, is called so as well, with what it lies around.
+//!
+//! A tuple may be long by itself. Who knows how long each tuple takes at least, from other runs of the same tuples, hands
+//! that in: an outlier that the kernel did not see and of which at least half is the tuple's own time is its own work.
 
 use std::collections::HashMap;
 
@@ -15,14 +18,19 @@ use crate::series::Series;
 /// The name of time that the kernel did not see.
 pub const BELOW: &str = "below the kernel";
 
+/// The name of time that a tuple takes in every run.
+pub const OWN: &str = "the tuple's own work";
+
 /// What to join with.
 #[derive(Clone, Copy, Debug)]
-pub struct Bounds {
+pub struct Bounds<'a> {
     /// Gaps above this are outliers, ticks.
     pub outlier_ticks: u64,
     /// Time that entering and leaving the kernel may take around events, ticks. A guest's interrupt costs 11 to 14 µs
     /// before its handler begins.
     pub entry_ticks: u64,
+    /// The least that each tuple took in any run, ticks; empty if that is not known.
+    pub own_ticks: &'a [u64],
 }
 
 /// The outliers of a thread's series by cause. `stamps`: the series' own, of the thread `thread` on the processor `cpu`,
@@ -33,7 +41,7 @@ pub fn attribute(
     trace: &Trace,
     cpu: u32,
     thread: u32,
-    bounds: Bounds,
+    bounds: Bounds<'_>,
 ) -> Attribution {
     let mut found = Attribution::new("the kernel's trace", bounds.outlier_ticks);
     let p50 = series.summary(bounds.outlier_ticks).map_or(0, |summary| summary.p50);
@@ -47,11 +55,21 @@ pub fn attribute(
         let cause = (start >= known_from).then(|| {
             let first = events.partition_point(|event| event.at < start);
             let last = events.partition_point(|event| event.at <= end);
-            cause(&events[first..last], start, end, thread, bounds.entry_ticks)
+            let name = cause(&events[first..last], start, end, thread, bounds.entry_ticks);
+            if name.starts_with(BELOW) && is_own(bounds.own_ticks, tuple, gap) {
+                OWN.into()
+            } else {
+                name
+            }
         });
         found.add(cause, gap, gap.saturating_sub(p50), end);
     }
     found
+}
+
+/// Whether at least half of a tuple's gap is what the tuple takes in every run.
+pub(crate) fn is_own(own_ticks: &[u64], tuple: usize, gap: u64) -> bool {
+    own_ticks.get(tuple).is_some_and(|&own| own >= gap.div_ceil(2))
 }
 
 /// Time by what had the processor.
@@ -189,7 +207,8 @@ mod tests {
     use crate::trace::parse;
     use halcyon_base::rng::Rng;
 
-    const BOUNDS: Bounds = Bounds { outlier_ticks: 1_000, entry_ticks: 5_000 };
+    const BOUNDS: Bounds<'static> =
+        Bounds { outlier_ticks: 1_000, entry_ticks: 5_000, own_ticks: &[] };
 
     /// A trace of thread 7 on processor 1.
     fn trace(lines: &[(u64, &str)]) -> Trace {
@@ -286,6 +305,18 @@ mod tests {
         assert_eq!(named(&[call]), "page fault in a system call");
         let flush = (101_000, "tlb_flush: pages:1 reason:local MM shootdown (3)");
         assert_eq!(named(&[flush]), "flush of translations: local MM shootdown");
+    }
+
+    #[test]
+    fn a_tuple_that_is_long_in_every_run_is_its_own_cause_unless_the_kernel_saw_another() {
+        let stamps = [0, 10, 2_010, 4_010, 6_010];
+        let series = Series::from_ticks(vec![10, 2_000, 2_000, 2_000]);
+        let timer =
+            [(4_100, "local_timer_entry: vector=236"), (5_900, "local_timer_exit: vector=236")];
+        let bounds = Bounds { own_ticks: &[10, 1_000, 999, 1_900], ..BOUNDS };
+        let found = attribute(&series, &stamps, &trace(&timer), 1, 7, bounds);
+        let names: Vec<&str> = found.causes.keys().map(String::as_str).collect();
+        assert_eq!(names, [BELOW, "interrupt local_timer", OWN]);
     }
 
     #[test]
