@@ -20,6 +20,7 @@ pub mod series;
 pub mod stamps;
 pub mod trace;
 pub mod tsc;
+pub mod watch;
 
 pub use attribution::{Attribution, Tally};
 pub use counters::Reading;

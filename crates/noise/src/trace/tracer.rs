@@ -1,9 +1,11 @@
-//! A private instance of the kernel's tracer, for one processor. It is removed when it is dropped, in a panic too; one
+//! A private instance of the kernel's tracer. It is removed when it is dropped, in a panic too; one
 //! that a killed process left behind is removed by the next tracer.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use super::parse::{Trace, parse};
 use super::place::{Place, Unavailable};
@@ -23,13 +25,13 @@ const EVENTS: [(&str, bool); 7] = [
 ];
 
 /// Room for events of the traced processor, KiB: some 300,000 events.
-const BUFFER_KB: &str = "16384";
+const BUFFER_KB: u32 = 16_384;
 
-/// A running trace of one processor.
+/// A running trace of one processor, or of threads on several.
 #[derive(Debug)]
 pub struct Tracer {
     folder: PathBuf,
-    cpu: u32,
+    cpus: Vec<u32>,
     /// Groups of events that this kernel lacks.
     missing: Vec<&'static str>,
     _place: Place,
@@ -40,42 +42,83 @@ impl Tracer {
     ///
     /// Errors: says what is missing: the right to, the file system, its clock `x86-tsc`, events.
     pub fn start(cpu: u32) -> Result<Tracer, Unavailable> {
-        Tracer::under(Place::find()?, cpu)
+        Tracer::under(Place::find()?, &[cpu])?.set_up(BUFFER_KB, &EVENTS)
     }
 
-    fn under(place: Place, cpu: u32) -> Result<Tracer, Unavailable> {
+    /// Starts to trace threads on these processors: none before [`Tracer::add_threads`] names some. Switches and
+    /// interrupts alone; `buffer_kb`: room for each processor.
+    ///
+    /// Errors: as [`Tracer::start`].
+    pub fn of_threads(cpus: &[u32], buffer_kb: u32) -> Result<Tracer, Unavailable> {
+        let tracer = Tracer::under(Place::find()?, cpus)?;
+        // No thread has this number; an empty list would stand for all threads.
+        tracer.put("set_event_pid", "4194304")?;
+        let needed = EVENTS.iter().copied().filter(|(_, needed)| *needed).collect::<Vec<_>>();
+        tracer.set_up(buffer_kb, &needed)
+    }
+
+    /// Traces these threads too.
+    ///
+    /// Errors: the operating system's.
+    pub fn add_threads(&self, threads: &[u32]) -> Result<(), Unavailable> {
+        let numbers: Vec<String> = threads.iter().map(u32::to_string).collect();
+        self.write("set_event_pid", &numbers.join(" "), OpenOptions::new().append(true))
+    }
+
+    fn under(place: Place, cpus: &[u32]) -> Result<Tracer, Unavailable> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
         let instances = place.root().join("instances");
         remove_stale(&instances);
-        let number = std::process::id();
-        let folder = instances.join(format!("{NAME}{number}-{cpu}"));
+        let (process, number) = (std::process::id(), NUMBER.fetch_add(1, Relaxed));
+        let folder = instances.join(format!("{NAME}{process}-{number}"));
         fs::create_dir(&folder)
             .map_err(|error| Unavailable(format!("no instance of the kernel's tracer: {error}")))?;
         // From here on dropping removes the instance.
-        let mut tracer = Tracer { folder, cpu, missing: Vec::new(), _place: place };
-        tracer.set_up()?;
-        Ok(tracer)
+        Ok(Tracer { folder, cpus: cpus.to_vec(), missing: Vec::new(), _place: place })
     }
 
-    fn set_up(&mut self) -> Result<(), Unavailable> {
+    fn set_up(
+        mut self,
+        buffer_kb: u32,
+        events: &[(&'static str, bool)],
+    ) -> Result<Tracer, Unavailable> {
         self.put("tracing_on", "0")?;
         self.put("trace_clock", "x86-tsc")?;
-        self.put("tracing_cpumask", &mask(self.cpu))?;
-        self.put(&format!("per_cpu/cpu{}/buffer_size_kb", self.cpu), BUFFER_KB)?;
-        for (event, needed) in EVENTS {
+        self.put("tracing_cpumask", &mask(&self.cpus))?;
+        for cpu in &self.cpus {
+            self.put(&format!("per_cpu/cpu{cpu}/buffer_size_kb"), &buffer_kb.to_string())?;
+        }
+        for &(event, needed) in events {
             match self.put(&format!("events/{event}/enable"), "1") {
                 Ok(()) => {}
                 Err(_) if !needed => self.missing.push(event),
                 Err(error) => return Err(error),
             }
         }
-        self.put("tracing_on", "1")
+        self.put("tracing_on", "1")?;
+        Ok(self)
+    }
+
+    /// The running trace of each processor as text. Reading takes events out, and does not wait for any.
+    ///
+    /// Errors: the operating system's.
+    pub fn pipes(&self) -> Result<Vec<File>, Unavailable> {
+        let pipe = |cpu: &u32| {
+            let path = self.folder.join(format!("per_cpu/cpu{cpu}/trace_pipe"));
+            OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)
+        };
+        let pipes: io::Result<Vec<File>> = self.cpus.iter().map(pipe).collect();
+        pipes.map_err(|error| Unavailable(format!("the kernel's trace cannot be read: {error}")))
     }
 
     /// Writes to a file of the instance, which must be there.
     fn put(&self, file: &str, text: &str) -> Result<(), Unavailable> {
-        let path = self.folder.join(file);
-        let opened = fs::OpenOptions::new().write(true).open(&path);
-        let put = opened.and_then(|mut file| io::Write::write_all(&mut file, text.as_bytes()));
+        self.write(file, text, OpenOptions::new().write(true))
+    }
+
+    fn write(&self, file: &str, text: &str, how: &OpenOptions) -> Result<(), Unavailable> {
+        let opened = how.open(self.folder.join(file));
+        let put = opened.and_then(|mut file| file.write_all(text.as_bytes()));
         put.map_err(|error| {
             Unavailable(format!("the kernel's tracer takes no {file} {text}: {error}"))
         })
@@ -91,7 +134,19 @@ impl Tracer {
     /// Errors: the operating system's.
     pub fn finish(self) -> Result<Trace, Unavailable> {
         self.put("tracing_on", "0")?;
-        let folder = self.folder.join(format!("per_cpu/cpu{}", self.cpu));
+        let mut trace = Trace::default();
+        for cpu in &self.cpus {
+            let one = self.read(*cpu)?;
+            trace.lost += one.lost;
+            trace.unread += one.unread;
+            trace.events.extend(one.events);
+        }
+        trace.events.sort_by_key(|event| event.at);
+        Ok(trace)
+    }
+
+    fn read(&self, cpu: u32) -> Result<Trace, Unavailable> {
+        let folder = self.folder.join(format!("per_cpu/cpu{cpu}"));
         let read = |file: &str| {
             let bytes = fs::read(folder.join(file));
             bytes
@@ -137,11 +192,14 @@ fn remove_stale(instances: &Path) {
     }
 }
 
-/// A mask of one processor, as the kernel writes masks: words of 32 bits in hexadecimal, highest first.
-fn mask(cpu: u32) -> String {
-    let mut text = format!("{:x}", 1_u32 << (cpu % 32));
-    (0..cpu / 32).for_each(|_| text.push_str(",00000000"));
-    text
+/// A mask of processors, as the kernel writes masks: words of 32 bits in hexadecimal, highest first.
+fn mask(cpus: &[u32]) -> String {
+    let words = cpus.iter().max().map_or(1, |most| most / 32 + 1);
+    let word = |number: u32| {
+        let within = cpus.iter().filter(|cpu| **cpu / 32 == number);
+        format!("{:08x}", within.fold(0_u32, |word, cpu| word | 1 << (cpu % 32)))
+    };
+    (0..words).rev().map(word).collect::<Vec<_>>().join(",")
 }
 
 /// Number of events that were overwritten or dropped, from the statistics of a processor's buffer.
@@ -171,9 +229,9 @@ mod tests {
 
     #[test]
     fn masks_are_words_of_32_processors() {
-        assert_eq!((mask(0).as_str(), mask(5).as_str()), ("1", "20"));
-        assert_eq!(mask(33), "2,00000000");
-        assert_eq!(mask(64), "1,00000000,00000000");
+        assert_eq!((mask(&[0]).as_str(), mask(&[5, 0]).as_str()), ("00000001", "00000021"));
+        assert_eq!(mask(&[33, 1]), "00000002,00000002");
+        assert_eq!(mask(&[64]), "00000001,00000000,00000000");
     }
 
     #[test]
@@ -188,7 +246,9 @@ mod tests {
     fn an_instance_that_cannot_be_set_up_is_removed() {
         let root = scratch("refused");
         // The folder has no files that could be written: what a kernel without this tracer looks like.
-        let error = Tracer::under(Place::at(root.clone()), 1).expect_err("no knobs");
+        let error = Tracer::under(Place::at(root.clone()), &[1])
+            .and_then(|tracer| tracer.set_up(1, &EVENTS));
+        let error = error.expect_err("no knobs");
         assert!(error.to_string().contains("tracing_on"), "{error}");
         assert_eq!(fs::read_dir(root.join("instances")).expect("it is there").count(), 0);
         fs::remove_dir_all(root).expect("it is ours");
@@ -202,8 +262,12 @@ mod tests {
         fs::create_dir(&folder).expect("a folder");
         let place = Place::at(root.clone());
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            let _tracer =
-                Tracer { folder: folder.clone(), cpu: 0, missing: Vec::new(), _place: place };
+            let _tracer = Tracer {
+                folder: folder.clone(),
+                cpus: vec![0],
+                missing: Vec::new(),
+                _place: place,
+            };
             std::panic::resume_unwind(Box::new("planted"));
         }));
         assert!(panicked.is_err() && !folder.exists());
