@@ -201,7 +201,7 @@ fn start(
     Ok(())
 }
 
-/// Watches the server's threads. Whoever asks for it and cannot have it is told, and no server starts.
+/// Watches the server's threads; an error, and so no server, if the kernel does not let this process.
 fn watch() -> Result<Watch, String> {
     let cpus = halcyon_machine::affinity::get().map_err(|error| error.to_string())?;
     Watch::start(&WATCHED, &cpus).map_err(|error| format!("--noise-watch: {error}"))

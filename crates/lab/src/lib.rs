@@ -171,7 +171,7 @@ pub fn run(experiment: &Experiment, common: Common) -> ExitCode {
         Experiment::BareServer(options) => bare::serve(options).map_err(Failure::from),
         Experiment::Workload(options) => workload::run(options, &mut reporter),
         Experiment::Noise(options) => noise::run(options, &mut reporter),
-        Experiment::NoiseStressor(options) => noise::stressors::run(options),
+        Experiment::NoiseStressor(options) => noise::stressors::run(options).map_err(Failure::from),
         Experiment::Report(Report::Tpcc(options)) => tpcc::report::run(options),
         Experiment::Coschedule(options) => coschedule::run(options, &mut reporter),
     };

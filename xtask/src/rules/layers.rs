@@ -8,7 +8,7 @@ use crate::workspace::{Package, Workspace};
 const ORDER: &[&str] = &[
     "base", "value", "json", "collations", "machine", "noise", "task", "tree", "store", "txn", "view", "delta", "workload",
     "quick", "sql", "dialect", "names", "functions", "collated", "aggregates", "unnest", "joins", "spill", "sorts", "hashing", "views", "catalog", "scan", "plan", "derived", "operators", "exec", "copy", "ddl", "pgcatalog", "prepare",
-    "halcyon", "server", "console", "cell", "tpch", "graphs", "gauge", "lab", "cli",
+    "halcyon", "server", "console", "cell", "tpch", "graphs", "gauge", "scenarios", "lab", "cli",
 ];
 
 /// What a crate must not name although it lies lower: these enter by the door `halcyon` alone.

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 
-use super::stressors::Kind;
-use crate::{Failure, Result};
+use crate::stressors::Kind;
+use halcyon_gauge::{Failure, Result};
 
 /// What the tenants are.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,15 +7,12 @@ use halcyon_noise::tsc::Source;
 use halcyon_noise::{Attribution, Place, Series, Summary, Tsc};
 use serde_json::{Value, json};
 
-use super::measured::Measured;
-use super::tenants::beside;
-use super::work::QUERIES;
-use super::{Ground, Slot};
-use crate::statistics::median;
-use crate::{Arm, Reporter, Result};
+use crate::measured::Measured;
+use crate::tenants::beside;
+use crate::{Family, Ground, Slot};
+use halcyon_gauge::statistics::median;
+use halcyon_gauge::{Arm, Reporter, Result};
 
-/// Number of the queries of the order book among [`QUERIES`].
-const FINANCE: usize = 6;
 /// Causes that an arm tells, by falling time.
 const CAUSES: usize = 12;
 
@@ -131,7 +128,8 @@ pub fn summary(arm: &mut Arm, summary: &Summary, tsc: &Tsc) {
 /// Prints an arm for each workload in each scenario.
 pub fn arms(ground: &Ground<'_>, rows: &Rows, reporter: &mut Reporter) {
     for (at, slot) in rows.scenarios.iter().enumerate() {
-        for (query, (name, ..)) in ground.works.iter().enumerate() {
+        for (query, chosen) in ground.works.iter().enumerate() {
+            let name = chosen.work.name();
             let engine = if slot.scenario.place == Place::Cell { "cell" } else { "native" };
             let params =
                 json!({ "scenario": slot.name, "query": name, "rounds": ground.options.rounds });
@@ -262,19 +260,16 @@ fn traced(summary: &Summary, attribution: &Attribution, tsc: &Tsc) -> Value {
 /// Draws the paper's figures into a folder.
 pub fn figures(ground: &Ground<'_>, rows: &Rows, folder: &Path) -> Result<()> {
     std::fs::create_dir_all(folder)?;
-    let finance = |name: &str| QUERIES[..FINANCE].contains(&name);
-    let tpch = |name: &str| QUERIES[FINANCE..].contains(&name);
-    let plain = |name: &str| !QUERIES.contains(&name);
     let native = |slot: &Slot| !slot.again && slot.scenario.place == Place::Native;
     let cell = |slot: &Slot| slot.scenario.place == Place::Cell;
-    let all: [(&str, &str, &dyn Fn(&str) -> bool, &dyn Fn(&Slot) -> bool); 4] = [
-        ("finance.svg", "Finance queries (P2, Figure 3)", &finance, &native),
-        ("tpch.svg", "TPC-H queries (P2, Figure 4)", &tpch, &native),
-        ("plain.svg", "A bare loop, and updates of a hash map", &plain, &native),
-        ("cell.svg", "Finance queries in a cell (P2, Figure 6)", &finance, &cell),
+    let all: [(&str, &str, Family, &dyn Fn(&Slot) -> bool); 4] = [
+        ("finance.svg", "Finance queries (P2, Figure 3)", Family::Finance, &native),
+        ("tpch.svg", "TPC-H queries (P2, Figure 4)", Family::Tpch, &native),
+        ("plain.svg", "A bare loop, and updates of a hash map", Family::Plain, &native),
+        ("cell.svg", "Finance queries in a cell (P2, Figure 6)", Family::Finance, &cell),
     ];
-    for (file, title, queries, scenarios) in all {
-        write(folder, file, points(ground, rows, title, queries, scenarios).svg())?;
+    for (file, title, family, scenarios) in all {
+        write(folder, file, points(ground, rows, title, family, scenarios).svg())?;
     }
     write(folder, "spans.svg", spans(ground, rows, &native).svg())
 }
@@ -290,11 +285,12 @@ fn points(
     ground: &Ground<'_>,
     rows: &Rows,
     title: &str,
-    queries: &dyn Fn(&str) -> bool,
+    family: Family,
     scenarios: &dyn Fn(&Slot) -> bool,
 ) -> Points {
-    let chosen: Vec<usize> =
-        (0..ground.works.len()).filter(|&query| queries(&ground.works[query].0)).collect();
+    let chosen: Vec<usize> = (0..ground.works.len())
+        .filter(|&query| ground.works[query].work.family() == family)
+        .collect();
     let slots: Vec<usize> = (0..rows.scenarios.len())
         .filter(|&at| scenarios(&rows.scenarios[at]) && rows.scenarios[at].missing.is_none())
         .collect();
@@ -314,7 +310,7 @@ fn points(
     Points {
         title: title.into(),
         rows: slots.iter().map(|&at| rows.scenarios[at].name.clone()).collect(),
-        columns: chosen.iter().map(|&query| ground.works[query].0.clone()).collect(),
+        columns: chosen.iter().map(|&query| ground.works[query].work.name().to_owned()).collect(),
         facets,
         ticks_per_us: ground.tsc.ticks_per_us,
     }
@@ -327,12 +323,13 @@ fn remark(foreign: f64, foreign_max: f64) -> Option<String> {
 
 fn spans(ground: &Ground<'_>, rows: &Rows, scenarios: &dyn Fn(&Slot) -> bool) -> Spans {
     let mut bars = Vec::new();
-    for (query, (name, ..)) in ground.works.iter().enumerate() {
+    for (query, chosen) in ground.works.iter().enumerate() {
+        let name = chosen.work.name();
         for (at, slot) in rows.scenarios.iter().enumerate().filter(|(_, slot)| scenarios(slot)) {
             let Some((series, foreign)) = &rows.rows[at][query].drawn else { continue };
             let Some(summary) = series.summary(rows.bound_ticks) else { continue };
             bars.push(Span {
-                group: name.clone(),
+                group: name.to_owned(),
                 name: slot.name.clone(),
                 above: summary.span_above,
                 below: summary.span_below,

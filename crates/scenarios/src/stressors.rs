@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use halcyon_base::rng::Rng;
 
-use crate::Result;
+use halcyon_gauge::Result;
 
 /// Options of the hidden command that is one stressor.
 #[derive(Args, Debug, Clone)]

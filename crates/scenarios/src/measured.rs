@@ -4,9 +4,9 @@ use halcyon_machine::{affinity, schedule};
 use halcyon_noise::trace::{Tracer, join};
 use halcyon_noise::{Attribution, Scenario, Series, Stamps, Tsc, counted};
 
-use super::foreign::Window;
-use super::work::Work;
-use crate::{Failure, Result};
+use crate::foreign::Window;
+use crate::work::Work;
+use halcyon_gauge::{Failure, Result};
 
 /// Priority of the measured thread in scenarios with a real-time policy; the paper's.
 pub const PRIORITY: u8 = 98;
@@ -46,14 +46,14 @@ pub struct Measured {
 }
 
 /// Runs the workload once.
-pub fn run(work: &Work, conditions: &Conditions<'_>, tsc: &Tsc) -> Result<Measured> {
+pub fn run(work: &dyn Work, conditions: &Conditions<'_>, tsc: &Tsc) -> Result<Measured> {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| on_this_thread(work, conditions, tsc));
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
 
-fn on_this_thread(work: &Work, conditions: &Conditions<'_>, tsc: &Tsc) -> Result<Measured> {
+fn on_this_thread(work: &dyn Work, conditions: &Conditions<'_>, tsc: &Tsc) -> Result<Measured> {
     let window = Window::begin(conditions.tenants.clone());
     affinity::set(&[conditions.cpu])?;
     let bound = tsc.ticks(conditions.bound_us);
@@ -108,7 +108,7 @@ fn this_thread() -> Result<u32> {
 
 /// The number of tuples that a workload takes in so many seconds of processor time, at most `tuples`. Warms up memory and
 /// clock rates too.
-pub fn calibrated(work: &Work, tuples: usize, seconds: f64) -> Result<usize> {
+pub fn calibrated(work: &dyn Work, tuples: usize, seconds: f64) -> Result<usize> {
     const CHUNK: usize = 512;
     let tuples = work.tuples_max(tuples);
     let mut runner = work.runner();
@@ -128,6 +128,7 @@ pub fn calibrated(work: &Work, tuples: usize, seconds: f64) -> Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::work::Plain;
     use halcyon_noise::runner::SCENARIOS;
 
     fn conditions(traced: Option<&'static [u64]>) -> Conditions<'static> {
@@ -145,8 +146,7 @@ mod tests {
 
     #[test]
     fn traced_and_plain_runs_do_the_same_work_and_only_one_has_causes() {
-        let (tsc, work) =
-            (Tsc::measure(), Work::named("map", 3_000, 0.001, 1).expect("a known name"));
+        let (tsc, work) = (Tsc::measure(), Plain::Map);
         let plain = run(&work, &conditions(None), &tsc).expect("it runs");
         let traced = run(&work, &conditions(Some(&[])), &tsc).expect("it runs");
         assert_eq!(plain.checksum, traced.checksum);
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_workload_runs_no_longer_than_it_may() {
-        let work = Work::named("loop", 1_000_000_000, 0.001, 1).expect("a known name");
+        let work = Plain::Loop;
         let tuples = calibrated(&work, 1_000_000_000, 0.02).expect("it runs");
         assert!((512..1_000_000_000).contains(&tuples), "{tuples}");
         assert_eq!(calibrated(&work, 700, 10.0).expect("it runs"), 700);

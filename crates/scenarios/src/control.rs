@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use halcyon_machine::{affinity, schedule};
 use halcyon_noise::{Runner, Series, Stamps, Tsc};
 
-use super::measured::PRIORITY;
-use super::work::Loop;
-use crate::{Failure, Result};
+use crate::measured::PRIORITY;
+use crate::work::Loop;
+use halcyon_gauge::{Failure, Result};
 
 /// Steps of a tuple: some 4 µs, so that seconds fit into memory.
 const STEPS: u32 = 2_000;
