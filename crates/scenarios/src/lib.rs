@@ -239,8 +239,10 @@ fn scenario(
 
 /// The reason why a scenario cannot be measured; without one its shield is up.
 fn missing(ground: &Ground<'_>, scenario: &Scenario, shield: &mut dyn Shield) -> Option<String> {
-    if scenario.place == Place::Cell {
-        return Some("needs a cell, which no part of this program makes yet".into());
+    if scenario.place == Place::Cell
+        && let Some(why) = ground.works.iter().find_map(|chosen| chosen.work.cell().err())
+    {
+        return Some(why);
     }
     if scenario.fifo {
         if ground.cpu == 0 {
@@ -319,5 +321,131 @@ impl Rows {
         least.resize(ticks.len(), u64::MAX);
         least.iter_mut().zip(ticks).for_each(|(least, &ticks)| *least = ticks.min(*least));
         self.rows[scenario][query].add(measured, self.bound_ticks);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::work::Plain;
+    use clap::Parser;
+    use halcyon_noise::Runner;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    fn options(more: &[&str]) -> Options {
+        let all = ["noise", "--tuples", "500", "--rounds", "2", "--window", "0", "--control", "0"];
+        Line::parse_from(all.iter().chain(more)).options
+    }
+
+    static SHIELDED: Scenario =
+        Scenario { name: "shield", load: false, fifo: false, shield: true, place: Place::Native };
+
+    /// Notes what is asked of it.
+    #[derive(Default)]
+    struct Fake(Vec<&'static str>);
+
+    impl Shield for Fake {
+        fn up(&mut self, _cpu: u32) -> Result<(), String> {
+            self.0.push("up");
+            Ok(())
+        }
+
+        fn down(&mut self) -> Result<(), String> {
+            self.0.push("down");
+            Ok(())
+        }
+    }
+
+    /// A workload that cannot be made ready.
+    struct Broken;
+
+    impl Work for Broken {
+        fn name(&self) -> &str {
+            "broken"
+        }
+
+        fn family(&self) -> Family {
+            Family::Plain
+        }
+
+        fn tuples_max(&self, _tuples: usize) -> usize {
+            0
+        }
+
+        fn runner(&self) -> Box<dyn Runner + '_> {
+            struct Never;
+            impl Runner for Never {
+                fn prepare(&mut self) -> Result<(), String> {
+                    Err("planted".into())
+                }
+
+                fn run(&mut self, _: usize, _: &mut halcyon_noise::Stamps) -> Result<(), String> {
+                    Ok(())
+                }
+
+                fn checksum(&mut self) -> Result<u64, String> {
+                    Ok(0)
+                }
+            }
+            Box::new(Never)
+        }
+    }
+
+    #[test]
+    fn a_shield_is_up_for_its_scenario_and_comes_down_although_work_fails() {
+        let options = options(&[]);
+        let works: [Box<dyn Work>; 1] = [Box::new(Plain::Loop)];
+        let mut ground = ground(&options, &works).expect("a machine");
+        let mut rows = Rows::new(&ground, &[&SHIELDED]);
+        let mut shield = Fake::default();
+        scenario(&ground, &mut rows, 0, false, &mut shield).expect("it runs");
+        assert_eq!((shield.0.as_slice(), &rows.scenarios[0].missing), (&["up", "down"][..], &None));
+        ground.works = vec![Chosen { work: &Broken, tuples: 1 }];
+        let failed = scenario(&ground, &mut rows, 0, false, &mut shield).expect_err("it is broken");
+        assert_eq!(failed, Failure::Engine("planted".into()));
+        assert_eq!(shield.0, ["up", "down", "up", "down"]);
+    }
+
+    #[test]
+    fn scenarios_without_their_shield_or_cell_say_what_they_need() {
+        let options = options(&["--scenario", "no-load,load-shield,cell", "--no-trace"]);
+        let works: [Box<dyn Work>; 2] = [Box::new(Plain::Loop), Box::new(Plain::Map)];
+        let mut reporter = Reporter::new(true);
+        run(&options, &works, &mut reporter).expect("it runs");
+        assert!(reporter.all_ok());
+        // The machine, and each workload in three scenarios and in the first one again.
+        assert_eq!(reporter.arms().len(), 1 + 2 * 4);
+        let arm = |scenario: &str| {
+            let found = reporter
+                .arms()
+                .iter()
+                .find(|arm| arm.params.get("scenario") == Some(&json!(scenario)));
+            &found.expect("an arm of each scenario").figures
+        };
+        for (scenario, needs) in [("load-shield", "needs a shield"), ("cell", "needs a cell")] {
+            let skipped = arm(scenario)["skipped"].as_str().expect("a sentence");
+            assert!(
+                skipped.starts_with(needs) && !arm(scenario).contains_key("p50_us"),
+                "{skipped}"
+            );
+        }
+        assert_eq!(arm("no-load again")["by_round"].as_array().map(Vec::len), Some(2));
+        assert!(!arm("no-load").contains_key("traced"));
+    }
+
+    #[test]
+    fn unknown_scenarios_are_refused_with_those_that_there_are() {
+        let options = options(&["--scenario", "quiet"]);
+        let error = scenarios(&options).expect_err("there is none");
+        assert!(
+            error.to_string().contains("no scenario quiet; there are no-load, load"),
+            "{error}"
+        );
+        assert!(positive("-1").is_err() && positive("inf").is_err() && positive("0.5") == Ok(0.5));
     }
 }

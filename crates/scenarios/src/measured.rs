@@ -2,7 +2,7 @@
 
 use halcyon_machine::{affinity, schedule};
 use halcyon_noise::trace::{Tracer, join};
-use halcyon_noise::{Attribution, Scenario, Series, Stamps, Tsc, counted};
+use halcyon_noise::{Attribution, Place, Scenario, Series, Stamps, Tsc, counted};
 
 use crate::foreign::Window;
 use crate::work::Work;
@@ -57,7 +57,10 @@ fn on_this_thread(work: &dyn Work, conditions: &Conditions<'_>, tsc: &Tsc) -> Re
     let window = Window::begin(conditions.tenants.clone());
     affinity::set(&[conditions.cpu])?;
     let bound = tsc.ticks(conditions.bound_us);
-    let mut runner = work.runner();
+    let mut runner = match conditions.scenario.place {
+        Place::Native => work.runner(),
+        Place::Cell => work.cell().map_err(Failure::Engine)?,
+    };
     runner.prepare().map_err(Failure::Engine)?;
     let tracer = conditions.traced.map(|_| Tracer::start(conditions.cpu));
     let mut stamps = match &tracer {

@@ -17,6 +17,12 @@ pub trait Work: Sync {
     fn tuples_max(&self, tuples: usize) -> usize;
     /// A runner on the calling thread.
     fn runner(&self) -> Box<dyn Runner + '_>;
+    /// A runner in a cell.
+    ///
+    /// Errors: says what is missing.
+    fn cell(&self) -> Result<Box<dyn Runner + '_>, String> {
+        Err("needs a cell, which this workload does not run in".into())
+    }
 }
 
 /// Workloads that are drawn together.
