@@ -180,8 +180,7 @@ fn ground<'a>(options: &'a Options, works: &'a [Box<dyn Work + '_>]) -> Result<G
     let allowed = affinity::get()?;
     let last = allowed.last().copied().unwrap_or(0);
     let processors = u32::try_from(allowed.len()).unwrap_or(u32::MAX);
-    let choose = |work: &'a Box<dyn Work + '_>| {
-        let work: &dyn Work = work.as_ref();
+    let choose = |work: &'a (dyn Work + 'a)| {
         let tuples = measured::calibrated(work, options.tuples as usize, options.seconds)?;
         Ok(Chosen { work, tuples })
     };
@@ -191,7 +190,7 @@ fn ground<'a>(options: &'a Options, works: &'a [Box<dyn Work + '_>]) -> Result<G
         cpu: options.cpu.unwrap_or(last),
         load: options.load.found()?,
         tenants_each: options.tenants.unwrap_or(processors).max(1),
-        works: works.iter().map(choose).collect::<Result<_>>()?,
+        works: works.iter().map(|work| choose(work.as_ref())).collect::<Result<_>>()?,
     })
 }
 

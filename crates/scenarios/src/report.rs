@@ -187,7 +187,8 @@ fn versus(arm: &mut Arm, ground: &Ground<'_>, rows: &Rows, at: usize, query: usi
             .position(|other| other.name == "load" && slot.name != "load" && slot.scenario.load),
     };
     let Some(other) = other else { return };
-    let pairs: [(&str, fn(&Summary) -> f64); 4] = [
+    type Part = (&'static str, fn(&Summary) -> f64);
+    let pairs: [Part; 4] = [
         ("p50", |summary| summary.p50 as f64),
         ("p99_95", |summary| summary.p99_95 as f64),
         ("max", |summary| summary.max as f64),
@@ -262,7 +263,8 @@ pub fn figures(ground: &Ground<'_>, rows: &Rows, folder: &Path) -> Result<()> {
     std::fs::create_dir_all(folder)?;
     let native = |slot: &Slot| !slot.again && slot.scenario.place == Place::Native;
     let cell = |slot: &Slot| slot.scenario.place == Place::Cell;
-    let all: [(&str, &str, Family, &dyn Fn(&Slot) -> bool); 4] = [
+    type Drawing<'a> = (&'a str, &'a str, Family, &'a dyn Fn(&Slot) -> bool);
+    let all: [Drawing<'_>; 4] = [
         ("finance.svg", "Finance queries (P2, Figure 3)", Family::Finance, &native),
         ("tpch.svg", "TPC-H queries (P2, Figure 4)", Family::Tpch, &native),
         ("plain.svg", "A bare loop, and updates of a hash map", Family::Plain, &native),
