@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use halcyon::{Database, Workers};
 use halcyon_console::{Console, ConsoleConfig};
+use halcyon_noise::watch::Watch;
 use halcyon_server::{Server, ServerConfig, TlsFiles, UnixSocket, serve};
 
 use crate::demo::Demo;
@@ -84,7 +85,13 @@ pub struct Options {
     /// Microseconds that a thread looks for the next message of a client that answers at once before it sleeps; 0: never
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 150, value_parser = clap::value_parser!(u64).range(..=10_000))]
     pub busy_poll: u64,
+    /// Watch what interrupts the server's threads while they run, by the kernel's tracer (as root); the view halcyon.noise tells
+    #[arg(long)]
+    pub noise_watch: bool,
 }
+
+/// Beginnings of the names of threads that run statements: workers of tasks and network threads.
+const WATCHED: [&str; 2] = ["worker-", "halcyon-lane-"];
 
 /// The rights of a file, in octal.
 fn file_mode(text: &str) -> Result<u32, String> {
@@ -176,6 +183,8 @@ fn start(
         false => None,
     };
     let signals = Signals::new().map_err(|error| format!("signals cannot be heard: {error}"))?;
+    // Ends when the server has ended.
+    let _watch = options.noise_watch.then(watch).transpose()?;
     let server = serve(database.clone(), config).map_err(|error| error.to_string())?;
     if let Some(console) = &console {
         let opened = console.open(database.clone(), server.logins());
@@ -197,6 +206,12 @@ fn start(
     // A session that is still ending must not keep the log's last bytes in memory.
     database.close();
     Ok(())
+}
+
+/// Watches the server's threads; an error, and so no server, if the kernel does not let this process.
+fn watch() -> Result<Watch, String> {
+    let cpus = halcyon_machine::affinity::get().map_err(|error| error.to_string())?;
+    Watch::start(&WATCHED, &cpus).map_err(|error| format!("--noise-watch: {error}"))
 }
 
 /// Says where the server listens: to people on standard output, or to the log if that is for programs.

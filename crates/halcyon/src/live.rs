@@ -10,9 +10,9 @@ use halcyon_catalog::{Catalog, Table};
 use halcyon_machine::topology::list_text;
 use halcyon_pgcatalog::{
     Accounts, AdmissionRow, AdvisoryKey, AdvisoryRequest, AdvisoryRow, ClassRow, ControllerRow,
-    CursorRow, EffectiveRow, Effects, EventRow, LatencyRow, Live, LockRow, LogRow, QueueRow,
-    SessionRow, SessionShare, SessionState, SettingRow, StatementRow, TasksRow, TransactionRow,
-    WorkerRow,
+    CursorRow, EffectiveRow, Effects, EventRow, LatencyRow, Live, LockRow, LogRow, NoiseRow,
+    QueueRow, SessionRow, SessionShare, SessionState, SettingRow, StatementRow, TasksRow,
+    TransactionRow, WorkerRow,
 };
 use halcyon_plan::executions::Execution;
 use halcyon_plan::lock_errors::cancelled;
@@ -211,6 +211,18 @@ impl Live for View {
         });
         let around = Surroundings { system: self.shared.chosen(&catalog), transaction: modes };
         self.entry.settings().rows(&around)
+    }
+
+    fn noise(&self) -> Vec<NoiseRow> {
+        let row = |row: halcyon_noise::watch::Row| NoiseRow {
+            processor: row.cpu,
+            cause: row.cause,
+            interruptions: row.count,
+            total_us: row.total_us,
+            worst_us: row.worst_us,
+            last_us: row.last_us,
+        };
+        halcyon_noise::watch::rows().into_iter().map(row).collect()
     }
 
     fn workers(&self) -> Vec<WorkerRow> {

@@ -45,6 +45,11 @@ const SITUATIONS: &[Situation] = &[
     ("workers", &["session", "tasks", "suspensions", "busy_ms", "longest_ms"], what_workers_did),
     ("workers", &["run_delay_ms", "sleeps"], workers_that_wait),
     (
+        "noise",
+        &["processor", "cause", "interruptions", "total_ms", "worst_ms", "last"],
+        what_interrupts_the_server,
+    ),
+    (
         "tasks",
         &[
             "session",
@@ -886,6 +891,26 @@ fn what_workers_did(look: &mut Look) {
     assert!(look.number(&mut watcher, "longest_ms", "") > 0.0);
     drop(rows);
     until("its tasks end", || look.number(&mut watcher, "tasks", "") > tasks);
+}
+
+fn what_interrupts_the_server(look: &mut Look) {
+    use halcyon_noise::watch::tell;
+    let database = Database::in_memory();
+    let mut watcher = database.session();
+    let of = "processor = 4094";
+    let count = "SELECT count(*)::text FROM halcyon.noise WHERE processor = 4094";
+    assert_eq!(one(&mut watcher, count), "0");
+    tell(4094, "pre-empted by a rival", 1_500.0, 1_000_000);
+    tell(4094, "pre-empted by a rival", 500.0, 3_000_000);
+    assert_eq!(look.at(&mut watcher, "processor", of), "4094");
+    assert_eq!(look.at(&mut watcher, "cause", of), "pre-empted by a rival");
+    assert_eq!(look.number(&mut watcher, "interruptions", of), 2.0);
+    assert_eq!(look.number(&mut watcher, "total_ms", of), 2.0);
+    assert_eq!(look.number(&mut watcher, "worst_ms", of), 1.5);
+    assert!(look.at(&mut watcher, "last", of).starts_with("1970-01-01 00:00:03"));
+    // Names of threads tell what else the machine does.
+    run(&mut watcher, "CREATE ROLE plain; SET ROLE plain");
+    assert_eq!(one(&mut watcher, count), "0");
 }
 
 fn workers_that_wait(look: &mut Look) {

@@ -13,6 +13,7 @@
 
 pub mod coschedule;
 pub mod durability;
+pub mod noise;
 pub mod plan;
 pub mod point;
 pub mod snapshot;
@@ -145,6 +146,11 @@ pub enum Experiment {
     BareServer(bare::Options),
     /// Workload classes: response times beside a growing load, overload, and what classes cost
     Workload(workload::Options),
+    /// The time of every tuple in quiet and loaded scenarios, and what made the late ones late
+    Noise(noise::Options),
+    /// A stressor of the experiment noise, until its input ends
+    #[command(hide = true)]
+    NoiseStressor(noise::stressors::Options),
     /// Figures and tables of recorded runs
     #[command(subcommand)]
     Report(Report),
@@ -179,6 +185,8 @@ pub fn run(experiment: &Experiment, common: Common) -> ExitCode {
         Experiment::Wire(options) => wire::run(options, &mut reporter),
         Experiment::BareServer(options) => bare::serve(options).map_err(Failure::from),
         Experiment::Workload(options) => workload::run(options, &mut reporter),
+        Experiment::Noise(options) => noise::run(options, &mut reporter),
+        Experiment::NoiseStressor(options) => noise::stressors::run(options).map_err(Failure::from),
         Experiment::Report(Report::Tpcc(options)) => tpcc::report::run(options),
         Experiment::Coschedule(options) => coschedule::run(options, &mut reporter),
         Experiment::Interference(options) => {

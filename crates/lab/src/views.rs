@@ -16,12 +16,12 @@
 pub mod bare;
 mod dbsp;
 pub mod events;
-mod halcyon;
-mod measure;
+pub(crate) mod halcyon;
+pub(crate) mod measure;
 pub mod orderbook;
 pub mod queries;
 mod recompute;
-mod tpch;
+pub(crate) mod tpch;
 
 use std::path::PathBuf;
 

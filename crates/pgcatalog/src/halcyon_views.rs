@@ -125,6 +125,23 @@ system_views! {
         sleeps: u64,
     }
 
+    /// One row per processor and cause that interrupted threads of this server while they ran, for superusers; none unless
+    /// `halcyon serve --noise-watch` watches. What the kernel does not see, a hypervisor's work, is not among it.
+    noise: Noise from noise {
+        /// The processor.
+        processor: u32,
+        /// The cause: `pre-empted by` a thread, an `interrupt`, a `softirq`, each with its name.
+        cause: String,
+        /// Number of interruptions.
+        interruptions: u64,
+        /// Time that they took.
+        total_ms: f64,
+        /// The longest.
+        worst_ms: f64,
+        /// When the last one ended.
+        last: Moment,
+    }
+
     /// One row per statement whose tasks are on the workers, for superusers and for the session's role.
     tasks: Tasks from tasks {
         /// Session of the statement.
@@ -357,6 +374,22 @@ fn workers(context: &Context) -> Vec<Worker> {
     context.live.workers().into_iter().map(row).collect()
 }
 
+fn noise(context: &Context) -> Vec<Noise> {
+    // Names of threads tell what else the machine does.
+    if !context.is_superuser() {
+        return Vec::new();
+    }
+    let row = |row: NoiseRow| Noise {
+        processor: row.processor,
+        cause: row.cause,
+        interruptions: row.interruptions,
+        total_ms: row.total_us / 1e3,
+        worst_ms: row.worst_us / 1e3,
+        last: Moment(row.last_us),
+    };
+    context.live.noise().into_iter().map(row).collect()
+}
+
 fn tasks(context: &Context) -> Vec<Tasks> {
     let sessions = context.live.sessions();
     let row = |running: TasksRow| {
@@ -552,6 +585,10 @@ pub trait Live: Send + Sync {
     }
     /// Workers of the task runtime, if it runs.
     fn workers(&self) -> Vec<WorkerRow>;
+    /// What interrupted threads of the server, if that is watched.
+    fn noise(&self) -> Vec<NoiseRow> {
+        Vec::new()
+    }
     /// Statements whose tasks are on the workers.
     fn tasks(&self) -> Vec<TasksRow>;
     /// Limits that hold for each session's statements.
@@ -770,6 +807,23 @@ pub struct WorkerRow {
     pub longest_ns: u64,
     /// How often it went to sleep.
     pub sleeps: u64,
+}
+
+/// What a cause took of the server's threads on one processor. Times are microseconds.
+#[derive(Clone, Debug, Default)]
+pub struct NoiseRow {
+    /// The processor.
+    pub processor: u32,
+    /// Name of the cause.
+    pub cause: String,
+    /// Number of interruptions.
+    pub interruptions: u64,
+    /// Time that they took.
+    pub total_us: f64,
+    /// The longest.
+    pub worst_us: f64,
+    /// When the last one ended, since 1970-01-01 UTC.
+    pub last_us: i64,
 }
 
 /// A statement whose tasks are on the workers.

@@ -55,7 +55,7 @@ pub use class_state::{
 pub use effects::{AdvisoryKey, AdvisoryRequest, Effects};
 pub use functions::{function, functions, is_known as is_function};
 pub use halcyon_views::{
-    Accounts, AdvisoryRow, CursorRow, Live, LockRow, LogRow, SessionRow, SessionShare,
+    Accounts, AdvisoryRow, CursorRow, Live, LockRow, LogRow, NoiseRow, SessionRow, SessionShare,
     SessionState, SettingRow, StatementRow, TasksRow, TransactionRow, WorkerRow,
 };
 pub use rewrite::rewrite;

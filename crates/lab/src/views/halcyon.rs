@@ -12,7 +12,7 @@ use super::recompute::answer;
 use crate::Result;
 
 /// A database with one view.
-struct Maintained<'a> {
+pub struct Maintained<'a> {
     db: Database,
     streams: Streams,
     packed: PackedEvents,
@@ -24,7 +24,8 @@ struct Maintained<'a> {
 }
 
 impl<'a> Maintained<'a> {
-    fn new(query: &'a Query, events: &'a Events, how: How, read: bool) -> Result<Self> {
+    /// An empty view; `read` reads a view of one row after every batch.
+    pub fn new(query: &'a Query, events: &'a Events, how: How, read: bool) -> Result<Self> {
         let How { executor, batch } = how;
         let db = Database::in_memory();
         let mut session = db.session();

@@ -1,0 +1,180 @@
+//! Noise (P2): the time of every event of incremental views in the paper's scenarios, which crate `scenarios` has.
+
+use halcyon_noise::{Runner, Stamps};
+use halcyon_scenarios::work::{Family, Plain, Work, mixed};
+pub use halcyon_scenarios::{Options, stressors};
+
+use crate::views::bare::Answer;
+use crate::views::events::Events;
+use crate::views::halcyon::{How, Maintained};
+use crate::views::measure::Taker;
+use crate::views::queries::{self, Query, Source};
+use crate::views::{orderbook, tpch};
+use crate::{Failure, Reporter, Result};
+
+/// Queries of the experiment.
+const QUERIES: [&str; 12] = [
+    "countone",
+    "axfinder",
+    "pricespread",
+    "brokerspread",
+    "missedtrades",
+    "vwap",
+    "q1",
+    "q6",
+    "q12",
+    "q14",
+    "q11a",
+    "q18a",
+];
+/// Live orders in the books while tuples are measured.
+const LIVE_ORDERS: usize = 4_000;
+/// TPC-H events before the first measured one, if there are enough (P2 drops the first 10,000).
+const WARM: usize = 10_000;
+
+/// Runs the experiment.
+pub fn run(options: &Options, reporter: &mut Reporter) -> Result<()> {
+    let all = Plain::ALL.iter().map(Work::name).chain(QUERIES);
+    let wanted: Vec<&str> = match options.query.is_empty() {
+        true => all.collect(),
+        false => options.query.iter().map(String::as_str).collect(),
+    };
+    let mut works = Vec::new();
+    for name in wanted {
+        reporter.progress(format_args!("noise: making the tuples of {name}"));
+        works.push(named(name, options)?);
+    }
+    Ok(halcyon_scenarios::run(options, &works, reporter)?)
+}
+
+/// The workload of a name.
+fn named(name: &str, options: &Options) -> Result<Box<dyn Work>> {
+    if let Some(plain) = Plain::ALL.into_iter().find(|plain| plain.name() == name) {
+        return Ok(Box::new(plain));
+    }
+    let query = queries::find(name).filter(|_| QUERIES.contains(&name)).ok_or_else(|| {
+        let known = Plain::ALL.iter().map(Work::name).chain(QUERIES).collect::<Vec<_>>();
+        Failure::Engine(format!("no workload {name}; there are {}", known.join(", ")))
+    })?;
+    let tuples = options.tuples as usize;
+    let (mut events, warm) = match query.source {
+        Source::Book => orderbook::synthetic(LIVE_ORDERS, tuples, options.seed),
+        Source::Tpch(tables) => {
+            let events = tpch::inserts(options.sf, Query::relations(tables));
+            let warm = WARM.min(events.len() / 10);
+            (events, warm)
+        }
+    };
+    events.truncate(warm + tuples);
+    Ok(Box::new(ViewEvents { query, events, warm }))
+}
+
+/// Events of a view.
+struct ViewEvents {
+    query: &'static Query,
+    events: Events,
+    /// Number of events before the first measured one.
+    warm: usize,
+}
+
+impl Work for ViewEvents {
+    fn name(&self) -> &str {
+        self.query.name
+    }
+
+    fn family(&self) -> Family {
+        match self.query.source {
+            Source::Book => Family::Finance,
+            Source::Tpch(_) => Family::Tpch,
+        }
+    }
+
+    fn tuples_max(&self, tuples: usize) -> usize {
+        tuples.min(self.events.len() - self.warm)
+    }
+
+    fn runner(&self) -> Box<dyn Runner + '_> {
+        let ViewEvents { query, events, warm } = self;
+        Box::new(View { query, events, warm: *warm, taker: None, next: 0 })
+    }
+}
+
+struct View<'a> {
+    query: &'static Query,
+    events: &'a Events,
+    warm: usize,
+    taker: Option<Maintained<'a>>,
+    next: usize,
+}
+
+/// A number that follows from a view's rows.
+fn checksum(answer: &Answer) -> u64 {
+    let mut sum = 0;
+    for (keys, values) in answer {
+        keys.iter().flat_map(|key| key.bytes()).for_each(|byte| sum = mixed(sum, u64::from(byte)));
+        values.iter().for_each(|value| sum = mixed(sum, value.to_bits()));
+    }
+    sum
+}
+
+impl Runner for View<'_> {
+    fn prepare(&mut self) -> Result<(), String> {
+        // The memory of the view before is given back first.
+        self.taker = None;
+        let how = How { executor: "compiled", batch: 1 };
+        let mut taker = Maintained::new(self.query, self.events, how, false)
+            .map_err(|error| error.to_string())?;
+        taker.take_run(0..self.warm).map_err(|error| error.to_string())?;
+        (self.taker, self.next) = (Some(taker), self.warm);
+        Ok(())
+    }
+
+    fn run(&mut self, tuples: usize, stamps: &mut Stamps) -> Result<(), String> {
+        let taker = self.taker.as_mut().ok_or("the view was not prepared")?;
+        let end = self.next + tuples;
+        stamps.begin();
+        for index in self.next..end {
+            taker.take(index).map_err(|error| error.to_string())?;
+            stamps.stamp();
+        }
+        self.next = end;
+        Ok(())
+    }
+
+    fn checksum(&mut self) -> Result<u64, String> {
+        let taker = self.taker.as_mut().ok_or("the view was not prepared")?;
+        taker.answer().map(|answer| checksum(&answer)).map_err(|error| error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    #[test]
+    fn the_same_events_give_the_same_checksum_and_others_another() {
+        let options = Line::parse_from(["noise", "--tuples", "600", "--sf", "0.001"]).options;
+        for name in ["axfinder", "q11a"] {
+            let work = named(name, &options).expect("a known name");
+            let tuples = work.tuples_max(600);
+            let run = |parts: &[usize]| {
+                let (mut runner, mut stamps) = (work.runner(), Stamps::new(tuples));
+                runner.prepare().expect("it can be made ready");
+                parts.iter().for_each(|&part| runner.run(part, &mut stamps).expect("it runs"));
+                assert_eq!(stamps.tuples(), parts.iter().sum::<usize>());
+                runner.checksum().expect("it has one")
+            };
+            let whole = run(&[tuples]);
+            assert_eq!(run(&[100, tuples - 100]), whole, "{name}");
+            assert_ne!(run(&[tuples / 2]), whole, "{name}");
+        }
+        assert!(named("q2", &options).is_err());
+    }
+}

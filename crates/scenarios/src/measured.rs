@@ -1,0 +1,171 @@
+//! One run of one workload in one scenario, on a thread of its own.
+
+use halcyon_machine::{affinity, schedule};
+use halcyon_noise::trace::{Tracer, join};
+use halcyon_noise::{Attribution, Place, Scenario, Series, Stamps, Tsc, counted};
+
+use crate::foreign::Window;
+use crate::work::Work;
+use halcyon_gauge::{Failure, Result};
+
+/// Priority of the measured thread in scenarios with a real-time policy; the paper's.
+pub const PRIORITY: u8 = 98;
+/// What entering and leaving the kernel may take around an event of the trace, µs.
+const ENTRY_US: f64 = 25.0;
+
+/// Conditions of a run.
+#[derive(Clone, Debug)]
+pub struct Conditions<'a> {
+    /// The scenario.
+    pub scenario: &'a Scenario,
+    /// The measured processor.
+    pub cpu: u32,
+    /// Number of tuples.
+    pub tuples: usize,
+    /// What counts as an outlier, µs.
+    pub bound_us: f64,
+    /// Processes that are tenants.
+    pub tenants: Vec<u32>,
+    /// The load of other processes is measured for at least this long, seconds.
+    pub window_s: f64,
+    /// For a run whose outliers are given causes, which is slower: the least that each tuple took in any run before.
+    pub traced: Option<&'a [u64]>,
+}
+
+/// The results of a run.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// The gaps.
+    pub series: Series,
+    /// A number that follows from the tuples.
+    pub checksum: u64,
+    /// Cores that other processes had meanwhile, if that can be told.
+    pub foreign_cores: Option<f64>,
+    /// Outliers by cause, of traced runs.
+    pub attribution: Option<Attribution>,
+}
+
+/// Runs the workload once.
+pub fn run(work: &dyn Work, conditions: &Conditions<'_>, tsc: &Tsc) -> Result<Measured> {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| on_this_thread(work, conditions, tsc));
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn on_this_thread(work: &dyn Work, conditions: &Conditions<'_>, tsc: &Tsc) -> Result<Measured> {
+    let window = Window::begin(conditions.tenants.clone());
+    affinity::set(&[conditions.cpu])?;
+    let bound = tsc.ticks(conditions.bound_us);
+    let mut runner = match conditions.scenario.place {
+        Place::Native => work.runner(),
+        Place::Cell => work.cell().map_err(Failure::Engine)?,
+    };
+    runner.prepare().map_err(Failure::Engine)?;
+    let tracer = conditions.traced.map(|_| Tracer::start(conditions.cpu));
+    let mut stamps = match &tracer {
+        Some(Err(_)) => Stamps::counting(conditions.tuples, bound)?,
+        _ => Stamps::new(conditions.tuples),
+    };
+    if conditions.scenario.fifo {
+        schedule::set(schedule::Policy::Fifo(PRIORITY))?;
+    }
+    let done = runner.run(conditions.tuples, &mut stamps);
+    if conditions.scenario.fifo {
+        schedule::set(schedule::Policy::Fair)?;
+    }
+    done.map_err(Failure::Engine)?;
+    let series = Series::of(&stamps);
+    let bounds = join::Bounds {
+        outlier_ticks: bound,
+        entry_ticks: tsc.ticks(ENTRY_US),
+        own_ticks: conditions.traced.unwrap_or_default(),
+    };
+    let attribution = match tracer {
+        None => None,
+        Some(Err(why)) => {
+            let readings = stamps.readings();
+            Some(counted::attribute(&series, stamps.all(), readings, bounds, tsc, &why.to_string()))
+        }
+        Some(Ok(tracer)) => {
+            let trace = tracer.finish().map_err(|error| Failure::Io(error.to_string()))?;
+            let thread = this_thread()?;
+            Some(join::attribute(&series, stamps.all(), &trace, conditions.cpu, thread, bounds))
+        }
+    };
+    let checksum = runner.checksum().map_err(Failure::Engine)?;
+    let foreign_cores = window.and_then(|window| {
+        let left = conditions.window_s - window.seconds();
+        std::thread::sleep(std::time::Duration::from_secs_f64(left.max(0.0)));
+        window.cores()
+    });
+    Ok(Measured { series, checksum, foreign_cores, attribution })
+}
+
+/// The kernel's number of the calling thread.
+fn this_thread() -> Result<u32> {
+    let path = std::fs::read_link("/proc/thread-self")?;
+    let number = path.file_name().and_then(|name| name.to_str()?.parse().ok());
+    number.ok_or_else(|| Failure::Io(format!("/proc/thread-self is {}", path.display())))
+}
+
+/// The number of tuples that a workload takes in so many seconds of processor time, at most `tuples`. Warms up memory and
+/// clock rates too.
+pub fn calibrated(work: &dyn Work, tuples: usize, seconds: f64) -> Result<usize> {
+    const CHUNK: usize = 512;
+    let tuples = work.tuples_max(tuples);
+    let mut runner = work.runner();
+    runner.prepare().map_err(Failure::Engine)?;
+    let mut stamps = Stamps::new(CHUNK);
+    let cpu_ns = || halcyon_machine::counters::thread_cpu_ns().unwrap_or_default();
+    let (start, mut done) = (cpu_ns(), 0);
+    while done < tuples && ((cpu_ns() - start) as f64) < seconds * 1e9 {
+        let chunk = CHUNK.min(tuples - done);
+        stamps.clear();
+        runner.run(chunk, &mut stamps).map_err(Failure::Engine)?;
+        done += chunk;
+    }
+    Ok(done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::work::Plain;
+    use halcyon_noise::runner::SCENARIOS;
+
+    fn conditions(traced: Option<&'static [u64]>) -> Conditions<'static> {
+        let cpus = affinity::get().expect("affinity can be asked for");
+        Conditions {
+            scenario: &SCENARIOS[0],
+            cpu: *cpus.last().expect("some processor"),
+            tuples: 3_000,
+            bound_us: 5.0,
+            tenants: Vec::new(),
+            window_s: 0.0,
+            traced,
+        }
+    }
+
+    #[test]
+    fn traced_and_plain_runs_do_the_same_work_and_only_one_has_causes() {
+        let (tsc, work) = (Tsc::measure(), Plain::Map);
+        let plain = run(&work, &conditions(None), &tsc).expect("it runs");
+        let traced = run(&work, &conditions(Some(&[])), &tsc).expect("it runs");
+        assert_eq!(plain.checksum, traced.checksum);
+        assert_eq!((plain.series.ticks().len(), plain.attribution), (3_000, None));
+        let bound = tsc.ticks(5.0);
+        let outliers = traced.series.ticks().iter().filter(|gap| **gap > bound).count() as u64;
+        let causes = traced.attribution.expect("it was asked for");
+        assert_eq!(causes.outliers(), outliers, "{causes:?}");
+        assert!(causes.asked.contains("trace"), "{causes:?}");
+    }
+
+    #[test]
+    fn a_workload_runs_no_longer_than_it_may() {
+        let work = Plain::Loop;
+        let tuples = calibrated(&work, 1_000_000_000, 0.02).expect("it runs");
+        assert!((512..1_000_000_000).contains(&tuples), "{tuples}");
+        assert_eq!(calibrated(&work, 700, 10.0).expect("it runs"), 700);
+    }
+}
