@@ -11,9 +11,13 @@ use alloc::vec::Vec;
 
 /// Kinds of messages from the host to the cell.
 pub mod command {
-    /// A program, in parts: bytes of [`crate::program::encode`], framed by [`super::pack`]. The number
-    /// of its last part is the first of the sequence.
+    /// A program, in parts: a word of flags, then bytes of [`crate::program::encode`], framed by
+    /// [`super::pack`]. The number of its last part is the first of the sequence.
     pub const LOAD: u16 = 1;
+    /// Flag of [`LOAD`]: the program's last part.
+    pub const LOAD_LAST: u64 = 1;
+    /// Flag of [`LOAD`]: a saved state follows, so the engine is not begun.
+    pub const LOAD_RESTORES: u64 = 2;
     /// Strings that shall have numbers, framed by [`super::pack`] one after the other.
     pub const INTERN: u16 = 2;
     /// Events: [`crate::events`].

@@ -19,9 +19,10 @@ use halcyon_cell_abi::{AtomicU64, planted};
 
 const MESSAGES: u64 = 8;
 
-/// The payload of a message: its number, some times over.
+/// The payload of a message: its number, some times over. The lengths are such that a message is
+/// written over the payload of one that is being copied, if it can be.
 fn payload(number: u64) -> Vec<u64> {
-    vec![number; 1 + number as usize % 4]
+    vec![number; 1 + number as usize * 5 % 6]
 }
 
 /// Every message arrives once, whole and in order.
