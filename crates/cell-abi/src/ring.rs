@@ -65,6 +65,12 @@ pub const fn words_of(slots: usize) -> usize {
     HEADER_WORDS + slots
 }
 
+/// Whether the two published counts of a ring differ. Anybody may ask; a hint for those who wake or
+/// sleep, since either side may write anything.
+pub fn has_unread(words: &[AtomicU64]) -> bool {
+    words[TAIL].load(Ordering::Acquire) != words[HEAD].load(Ordering::Acquire)
+}
+
 fn parts(words: &[AtomicU64]) -> Result<(&AtomicU64, &AtomicU64, &[AtomicU64]), RingError> {
     let slots = words.get(HEADER_WORDS..).ok_or(RingError::Size)?;
     if !slots.len().is_power_of_two() || slots.len() < 16 {
