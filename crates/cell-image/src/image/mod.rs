@@ -27,6 +27,9 @@ static HEAP: Heap = Heap::new();
 /// Address of the board, for panics; 0 in a self-test.
 static BOARD: AtomicUsize = AtomicUsize::new(0);
 
+/// First address of the image (`cell.ld`).
+const IMAGE_START: u64 = 0x10_0000;
+
 /// Memory of a self-test: this much behind the image, which an emulator must have.
 const SELFTEST_HEAP_BYTES: usize = 96 << 20;
 
@@ -39,6 +42,11 @@ pub extern "C" fn cell_main(board: usize, image_end: usize) -> ! {
     BOARD.store(board, Ordering::Relaxed);
     let board = Board::over(words(Place { address: board as u64, bytes: 4096 }));
     let boot = board.read().expect("the host has written a board of this version");
+    // The image's segments follow one another without a gap (`cell.ld`).
+    let image = Place { address: IMAGE_START, bytes: image_end as u64 - IMAGE_START };
+    for place in [image, boot.stack, boot.commands, boot.replies] {
+        look_at(place);
+    }
     serve(board, &boot)
 }
 
@@ -79,7 +87,15 @@ fn serve(board: Board<'static>, boot: &Boot) -> ! {
     end(EXIT_STOPPED)
 }
 
-/// Touches every page of a region, so that no page fault happens later.
+/// Reads a word of every page of a region, so that its page is there from now on.
+fn look_at(place: Place) {
+    for page in (place.address..place.address + place.bytes).step_by(4096) {
+        // SAFETY: the region is mapped; the value is not used.
+        unsafe { (page as *const u64).read_volatile() };
+    }
+}
+
+/// Writes to every page of a region, so that no page fault happens later.
 fn prefault(place: Place) {
     for page in (place.address..place.address + place.bytes).step_by(4096) {
         // SAFETY: the region is mapped, and nobody uses it yet.

@@ -107,10 +107,10 @@ impl MachineCell {
         let memory = Arc::new(memory);
         let ends = Ends::new(&memory, BOARD_PLACE, layout.commands, layout.replies)
             .map_err(|error| error.to_string())?;
-        let Layout { commands, replies, heap, .. } = layout;
+        let Layout { commands, replies, heap, stack, .. } = layout;
         let idle_turns = settings.idle_turns;
-        ends.board().write(&Boot { commands, replies, heap, idle_turns });
-        let processor = setup::processor(&memory, image.entry, layout.stack_end)
+        ends.board().write(&Boot { commands, replies, heap, stack, idle_turns });
+        let processor = setup::processor(&memory, image.entry, layout.stack_end())
             .map_err(|error| format!("KVM: {error}"))?;
         // Before the machine runs: the kernel's call for it waits for the machine's processor.
         let stats = Stats::open(&processor);
