@@ -3,12 +3,44 @@
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
-
-use crate::program::DecodeError;
+use core::fmt;
 
 /// How deep expressions and steps may be nested: executors and checks recurse, and a cell's stack is
 /// small.
 pub const DEPTH_MAX: u32 = 128;
+
+/// The bytes are no program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DecodeError {
+    /// The bytes end within the program.
+    Short,
+    /// Bytes are left behind the program.
+    Long,
+    /// A byte that says which of several things follows has no meaning.
+    Choice(&'static str),
+    /// A name or a constant is no UTF-8.
+    Text,
+    /// Expressions or steps are nested deeper than [`DEPTH_MAX`].
+    Deep,
+    /// The table of functions does not have this one.
+    Function(String),
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Short => f.write_str("the program's bytes end too early"),
+            Self::Long => f.write_str("bytes are left behind the program"),
+            Self::Choice(of) => write!(f, "a byte stands for no {of}"),
+            Self::Text => f.write_str("a text of the program is no UTF-8"),
+            Self::Deep => write!(f, "expressions are nested deeper than {DEPTH_MAX}"),
+            Self::Function(name) => write!(f, "cells have no function {name}"),
+        }
+    }
+}
+
+impl core::error::Error for DecodeError {}
 
 /// Bytes to be read, from front to back.
 pub struct Input<'b> {

@@ -9,7 +9,6 @@
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::fmt;
 
 use halcyon_value::Type as ValueType;
 use halcyon_value::functions::Call;
@@ -20,40 +19,7 @@ use halcyon_view::program::{
 
 use crate::bytes::{Input, Output, Wire, choice, choices, newtype, structure};
 
-pub use crate::bytes::DEPTH_MAX;
-
-/// The bytes are no program.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum DecodeError {
-    /// The bytes end within the program.
-    Short,
-    /// Bytes are left behind the program.
-    Long,
-    /// A byte that says which of several things follows has no meaning.
-    Choice(&'static str),
-    /// A name or a constant is no UTF-8.
-    Text,
-    /// Expressions or steps are nested deeper than [`DEPTH_MAX`].
-    Deep,
-    /// The table of functions does not have this one.
-    Function(String),
-}
-
-impl fmt::Display for DecodeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Short => f.write_str("the program's bytes end too early"),
-            Self::Long => f.write_str("bytes are left behind the program"),
-            Self::Choice(of) => write!(f, "a byte stands for no {of}"),
-            Self::Text => f.write_str("a text of the program is no UTF-8"),
-            Self::Deep => write!(f, "expressions are nested deeper than {DEPTH_MAX}"),
-            Self::Function(name) => write!(f, "cells have no function {name}"),
-        }
-    }
-}
-
-impl core::error::Error for DecodeError {}
+pub use crate::bytes::{DEPTH_MAX, DecodeError};
 
 /// The program's bytes.
 ///

@@ -21,7 +21,8 @@ use halcyon_view::program::Program;
 
 use crate::fault::Fault;
 use crate::link::{Answer, Link, QUESTION, Told, rejection_text};
-use crate::place::{self, Counters, Place, Settings};
+use crate::place::{Counters, Place, Settings};
+use crate::start;
 
 /// How often a new cell is tried in place of a broken one, for one call.
 const ATTEMPTS: u32 = 3;
@@ -552,7 +553,7 @@ impl Cell {
         let mut last = Fault::Killed;
         for _ in 0..ATTEMPTS {
             self.link = None;
-            let running = place::start(&self.settings).map_err(CellError::Unavailable)?;
+            let running = start::start(&self.settings).map_err(CellError::Unavailable)?;
             self.starts += 1;
             let replayed = Link::new(running).and_then(|mut link| {
                 self.replay(&mut link)?;

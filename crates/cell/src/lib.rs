@@ -24,6 +24,7 @@ mod link;
 mod memory;
 mod place;
 mod qemu;
+mod start;
 mod thread;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[allow(unsafe_code, reason = "KVM's descriptors, memory of a machine, and signals")]
@@ -32,5 +33,6 @@ mod vm;
 pub use cell::{Builder, Cell, CellError, Rejection, Rows};
 pub use fault::{Fault, MachineFault};
 pub use halcyon_cell_abi as abi;
-pub use place::{Counters, Place, available};
+pub use place::{Counters, Place};
 pub use qemu::{QemuTcg, SelfTest};
+pub use start::available;

@@ -170,7 +170,7 @@ fn a_panic_of_the_image_is_told_with_its_message() {
         return skipped("panics of the image", &why);
     }
     let mut cell = builder(Place::Machine).start().expect("a cell");
-    // A number that is no string's: whoever compares it looks it up.
+    // A number that is no string's: a comparison looks the string up.
     let mut program = samples::q6();
     let text = |text: &str| Box::new(Expr::Text(text.into()));
     let compared = Expr::CompareText(
