@@ -10,15 +10,15 @@
 //! place gets the same events through its rings in batches, `events_per_s` is from the first batch to
 //! the answer of a question behind the last one. `ratio`: the median over the rounds of this variant's
 //! rate over that of `thread` in the same round. `foreign`: processors that others used meanwhile.
-//! With `--fifo` the cell's thread has that real-time priority, for as long as the measurement takes:
-//! not on a processor that anything else needs.
+//! With `--fifo` the cell's thread has that real-time priority while it lives, and this thread while it
+//! is timed: tenths of a second each, on processors that nothing else must have just then.
 
 use std::time::Instant;
 
 use halcyon_cell::abi::events::{Batch, Events, row_words};
 use halcyon_cell::abi::samples::{Sample, checksum};
 use halcyon_cell::{Cell, Place, available};
-use halcyon_machine::{affinity, clock, counters};
+use halcyon_machine::{affinity, clock, counters, schedule};
 use halcyon_view::{Engine, Executor, Options};
 use serde_json::json;
 
@@ -87,6 +87,20 @@ fn start(setup: &Setup, place: Place) -> Cell {
     builder.log_bytes(u64::MAX).start().expect("a cell")
 }
 
+/// Seconds that some work takes; this thread has the cell's priority meanwhile, some ten milliseconds.
+fn timed(setup: &Setup, work: impl FnOnce()) -> f64 {
+    if let Some(priority) = setup.fifo {
+        let _ = schedule::set(schedule::Policy::Fifo(priority));
+    }
+    let begin = Instant::now();
+    work();
+    let took = begin.elapsed().as_secs_f64();
+    if setup.fifo.is_some() {
+        let _ = schedule::set(schedule::Policy::Fair);
+    }
+    took
+}
+
 /// Events per second, and the checksum of the rows.
 fn run(setup: &Setup, sample: Sample, batches: &[Batch], variant: Variant) -> (f64, u64) {
     match variant {
@@ -94,12 +108,12 @@ fn run(setup: &Setup, sample: Sample, batches: &[Batch], variant: Variant) -> (f
             let options = Options { executor, ..Options::default() };
             let mut engine = Engine::new(sample.program(), options).expect("a sound program");
             let widths = row_words(&sample.program());
-            let begin = Instant::now();
-            for batch in batches {
-                let events = Events::new(batch.words(), &widths).map(Some);
-                engine.apply_all(events).expect("sums fit");
-            }
-            let took = begin.elapsed().as_secs_f64();
+            let took = timed(setup, || {
+                for batch in batches {
+                    let events = Events::new(batch.words(), &widths).map(Some);
+                    engine.apply_all(events).expect("sums fit");
+                }
+            });
             let mut rows = Vec::new();
             engine.for_each_row(|row| rows.push(row.to_vec())).expect("rows can be computed");
             (setup.events as f64 / took, checksum(rows.iter().map(|row| &row[..])))
@@ -108,12 +122,12 @@ fn run(setup: &Setup, sample: Sample, batches: &[Batch], variant: Variant) -> (f
             let mut cell = start(setup, place);
             cell.load(&sample.program()).expect("a sound program");
             cell.ping().expect("the cell answers");
-            let begin = Instant::now();
-            for batch in batches {
-                cell.feed(batch).expect("accepted");
-            }
-            cell.ping().expect("the cell answers");
-            let took = begin.elapsed().as_secs_f64();
+            let took = timed(setup, || {
+                for batch in batches {
+                    cell.feed(batch).expect("accepted");
+                }
+                cell.ping().expect("the cell answers");
+            });
             let rows = cell.read().expect("the cell answers");
             assert_eq!(cell.restarts(), 0, "{:?}", cell.fault());
             (setup.events as f64 / took, checksum(rows.iter()))
@@ -182,13 +196,14 @@ fn round_trips(setup: &Setup, has_machines: bool) {
         for step in 0..places.len() {
             let at = (round + step) % places.len();
             let mut cell = start(setup, places[at]);
-            let mut trips: Vec<u64> = (0..TRIPS)
-                .map(|_| {
+            let mut trips: Vec<u64> = Vec::with_capacity(TRIPS);
+            timed(setup, || {
+                trips.extend((0..TRIPS).map(|_| {
                     let begin = clock::ticks();
                     cell.ping().expect("the cell answers");
                     clock::ticks() - begin
-                })
-                .collect();
+                }));
+            });
             trips.sort_unstable();
             found[at][0].push(ns(trips[TRIPS / 2]) as f64);
             found[at][1].push(ns(trips[TRIPS / 1000 * 999]) as f64);
