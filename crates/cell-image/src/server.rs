@@ -88,6 +88,8 @@ impl<S: Surroundings> Replies<'_, S> {
     }
 
     fn send_chunk(&mut self, kind: u16, number: u64) -> Result<(), RingError> {
+        // A large view takes long to tell, and is no reason to be thought hung.
+        self.board.beat();
         let chunk = core::mem::take(&mut self.chunk);
         let sent = self.send(kind, number, &[&chunk]);
         self.chunk = chunk;
@@ -152,6 +154,7 @@ impl<'a, S: Surroundings> Server<'a, S> {
 
     fn message(&mut self, header: Header, words: &[u64]) -> Result<Turn, RingError> {
         let Header { kind, number, .. } = header;
+        self.board.beat();
         let result = match kind {
             command::EVENTS => self.events(number, words)?,
             command::LOAD => self.load(number, words),

@@ -28,7 +28,9 @@ use crate::start;
 const ATTEMPTS: u32 = 3;
 /// How long a cell may take to stop when asked.
 const STOP_WITHIN: Duration = Duration::from_secs(5);
-/// Words of a part of a program.
+/// The number of a program that is loaded for a saved state.
+const RESTORING: u64 = 0;
+/// Bytes of a part of a program.
 const PART_BYTES: usize = 32 << 10;
 /// Faults that are remembered.
 const FAULTS_KEPT: usize = 64;
@@ -583,18 +585,36 @@ impl Cell {
                 sent?;
             }
         }
-        for message in &self.log {
-            link.send(&mut self.told, message.kind, message.sequence, &[&message.words])?;
+        for Logged { sequence, kind, words } in &self.log {
+            // What was told as refused must not be applied now; its number keeps its place.
+            let is_refused = self.told.refused.contains_key(sequence);
+            let words = if is_refused { &[][..] } else { &words[..] };
+            link.send(&mut self.told, *kind, *sequence, &[words])?;
         }
         Ok(())
     }
 
     fn send_saved(&mut self, link: &mut Link, saved: &Saved) -> Result<(), Fault> {
-        self.send_program(link, saved.sequence, command::LOAD_RESTORES)?;
+        self.send_program(link, RESTORING, command::LOAD_RESTORES)?;
         for piece in &saved.pieces {
             link.send(&mut self.told, command::RESTORE, QUESTION, &[piece])?;
         }
-        link.send(&mut self.told, command::RESTORED, saved.sequence, &[&saved.counts])
+        link.send(&mut self.told, command::RESTORED, saved.sequence, &[&saved.counts])?;
+        let refused = |told: &Told| {
+            [RESTORING, QUESTION].into_iter().find(|number| told.refused.contains_key(number))
+        };
+        let settled = |link: &mut Link, told: &Told| {
+            link.running.ends().board().applied() >= saved.sequence || refused(told).is_some()
+        };
+        link.wait(&mut self.told, settled)?;
+        let Some((why, text)) = refused(&self.told).and_then(|of| self.told.refused.remove(&of))
+        else {
+            return Ok(());
+        };
+        // The cell that has saved the state was broken: only a program that is loaded anew helps.
+        let fault = Fault::Protocol(format!("its own saved state was refused: {why:?} {text}"));
+        link.running.end(fault.clone());
+        Err(fault)
     }
 
     fn send_program(&mut self, link: &mut Link, number: u64, flags: u64) -> Result<(), Fault> {
