@@ -94,6 +94,7 @@ pub fn recorded(root: &Path) -> Vec<Feature> {
         resctrl(root),
         sched_ext(root),
         kvm(root),
+        cells(root),
         huge_reserved(root),
         huge_transparent(root),
         nodes(root),
@@ -315,8 +316,38 @@ fn kvm(root: &Path) -> Feature {
             Err(error) => (Availability::Absent, format!("/dev/kvm: {error}")),
         }
     };
-    let action = "not used";
+    let action = so(
+        state,
+        "cells can run in machines of their own",
+        "a cell runs as a thread of the process, without a machine's promises about time",
+    );
     Feature { name: "virtual machines (KVM)", state, why, action }
+}
+
+/// How cells can be had: by the processor's own support for virtual machines, or by a kernel that does
+/// without.
+fn cells(root: &Path) -> Feature {
+    let machines = kvm(root);
+    let info = text(root, "proc/cpuinfo").unwrap_or_default();
+    let flags = info.lines().find(|line| line.starts_with("flags")).unwrap_or_default();
+    let has = |flag: &str| flags.split_ascii_whitespace().any(|word| word == flag);
+    let is_loaded = |module: &str| root.join("sys/module").join(module).exists();
+    let state = machines.state;
+    let (how, action) = match (state, is_loaded("kvm_pvm"), has("vmx"), has("svm")) {
+        (Availability::Absent, ..) => ("none", "views are maintained in the process alone"),
+        (Availability::NotPermitted, ..) => (
+            "not permitted",
+            "views are maintained in the process alone; this user needs the right to open /dev/kvm",
+        ),
+        (_, true, ..) => (
+            "in software (kvm_pvm)",
+            "a cell runs at the speed of the processor; what interrupts it takes longer than with VMX or SVM",
+        ),
+        (_, _, true, _) => ("by VMX", "a cell has a processor's own support"),
+        (_, _, _, true) => ("by SVM", "a cell has a processor's own support"),
+        _ => ("in software", "a cell works; how quick it is has to be measured"),
+    };
+    Feature { name: "cells", state, why: format!("{how}: {}", machines.why), action }
 }
 
 fn huge_reserved(root: &Path) -> Feature {

@@ -232,3 +232,22 @@ fn features_follow_what_the_kernel_shows() {
     assert_eq!(state(root, "extensible scheduler (sched_ext)"), Availability::Present);
     assert_eq!(state(root, "virtual machines (KVM)"), Availability::Absent);
 }
+
+#[test]
+fn cells_can_be_had_in_software_or_by_the_processor_or_not_at_all() {
+    let cells = |tree: &Tree| {
+        let features = recorded(&tree.0);
+        features.into_iter().find(|feature| feature.name == "cells").expect("it is looked for")
+    };
+    let tree = Tree::new("cells");
+    tree.write("proc/cpuinfo", "flags\t\t: fpu vmx sse2\n");
+    let none = cells(&tree);
+    assert_eq!((none.state, &none.why[..5]), (Availability::Absent, "none:"));
+    tree.write("dev/kvm", "");
+    let by_vmx = cells(&tree);
+    assert_eq!((by_vmx.state, &by_vmx.why[..7]), (Availability::Present, "by VMX:"));
+    tree.write("proc/cpuinfo", "flags\t\t: fpu svm sse2\n");
+    assert!(cells(&tree).why.starts_with("by SVM:"));
+    tree.write("sys/module/kvm_pvm/initstate", "live\n");
+    assert!(cells(&tree).why.starts_with("in software (kvm_pvm):"));
+}

@@ -357,6 +357,36 @@ impl Engine {
         }
     }
 
+    /// Calls `each` for every entry of a map: the words of its key, in the form in which this kind of
+    /// executor stores it, and the words of its sums. With the dictionary's strings in the order of
+    /// their numbers, the entries of all maps are all that an engine knows ([`Engine::restore`]).
+    pub fn for_each_entry(&self, map: usize, each: &mut dyn FnMut(&[u64], &[u64])) {
+        match &self.state {
+            ExecutorState::Compiled(state) => state.for_each_stored(map, each),
+            ExecutorState::Interpreted(state) => state.for_each_stored(&self.program, map, each),
+        }
+    }
+
+    /// Puts an entry back that [`Engine::for_each_entry`] of an engine with the same program and the
+    /// same executor has told. For engines that have applied no event and have the strings of the
+    /// other engine; once all entries are back, [`Engine::forget_changes`] ends the restoring.
+    ///
+    /// Errors: the words are not as many as the map has, or the sums do not fit.
+    pub fn restore(&mut self, map: usize, key: &[u64], sums: &[u64]) -> Result<(), ApplyError> {
+        match &mut self.state {
+            ExecutorState::Compiled(state) => state.restore(map, key, sums),
+            ExecutorState::Interpreted(state) => state.restore(&self.program, map, key, sums),
+        }
+    }
+
+    /// Forgets what [`Engine::drain_changes`] would report, without computing rows.
+    pub fn forget_changes(&mut self) {
+        match &mut self.state {
+            ExecutorState::Compiled(state) => state.forget_changes(),
+            ExecutorState::Interpreted(state) => state.forget_changes(),
+        }
+    }
+
     /// Panics unless all invariants of all maps hold. O(entries): for tests.
     pub fn check(&self) {
         match &self.state {

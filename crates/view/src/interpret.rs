@@ -541,18 +541,53 @@ impl Interpreter {
         Ok(self.row(program, env, derived, &words)?)
     }
 
+    /// See [`crate::Engine::for_each_entry`].
+    pub fn for_each_stored(
+        &self,
+        program: &Program,
+        map: usize,
+        each: &mut dyn FnMut(&[u64], &[u64]),
+    ) {
+        for (key, payload) in &self.maps[map] {
+            each(key, &payload_words(&program.maps[map], payload));
+        }
+    }
+
+    /// See [`crate::Engine::restore`].
+    pub fn restore(&mut self, program: &Program, map: usize, key: &[u64], sums: &[u64]) -> Result {
+        let Some(declared) = program.maps.get(map) else {
+            return Err(EvalError::OutOfRange.into());
+        };
+        let words: usize = declared.key.iter().map(|ty| ty.words()).sum();
+        let (mut payload, mut rest) = (Vec::new(), sums);
+        for component in &declared.payload {
+            let ty = if *component == Component::Int { Type::Int } else { Type::Wide };
+            if rest.len() < ty.words() {
+                return Err(EvalError::OutOfRange.into());
+            }
+            payload.push(match Value::take(ty, &mut rest) {
+                Value::Wide(sum) => sum,
+                Value::Int(sum) => sum.into(),
+                Value::Float(_) => unreachable!("sums are integers"),
+            });
+        }
+        if key.len() != words || !rest.is_empty() {
+            return Err(EvalError::OutOfRange.into());
+        }
+        self.set(program, map, key.to_vec(), payload);
+        Ok(())
+    }
+
+    /// See [`crate::Engine::forget_changes`].
+    pub fn forget_changes(&mut self) {
+        self.logs.iter_mut().for_each(|log| *log = Log::default());
+    }
+
     /// Entries of a map, each with the words of its key and of its payload.
     pub fn entries(&self, program: &Program, map: usize) -> Vec<(Vec<u64>, Vec<u64>)> {
         let declared = &program.maps[map];
         let words = |(key, payload): (&Key, &Payload)| {
-            let mut sums = Vec::new();
-            for (sum, component) in payload.iter().zip(&declared.payload) {
-                match component {
-                    Component::Int => sums.push(*sum as u64),
-                    _ => Value::Wide(*sum).put(&mut sums),
-                }
-            }
-            (plain_key(declared, key), sums)
+            (plain_key(declared, key), payload_words(declared, payload))
         };
         self.maps[map].iter().map(words).collect()
     }
@@ -590,6 +625,18 @@ impl Interpreter {
 
 fn decl(program: &Program, map: MapId) -> &MapDecl {
     &program.maps[usize::from(map.0)]
+}
+
+/// The words of an entry's sums, two for components of 128 bits.
+fn payload_words(declared: &MapDecl, payload: &Payload) -> Vec<u64> {
+    let mut sums = Vec::new();
+    for (sum, component) in payload.iter().zip(&declared.payload) {
+        match component {
+            Component::Int => sums.push(*sum as u64),
+            _ => Value::Wide(*sum).put(&mut sums),
+        }
+    }
+    sums
 }
 
 fn output_of(program: &Program) -> &Derived {

@@ -90,6 +90,14 @@ pub enum Component {
 }
 
 impl Component {
+    /// Number of 64-bit words of the sum itself, as a map stores it.
+    pub const fn sum_words(self) -> usize {
+        match self {
+            Self::Int => 1,
+            Self::Wide | Self::Float => 2,
+        }
+    }
+
     /// Type of the register that reads the component, and of the expression added to it.
     pub const fn ty(self) -> Type {
         match self {

@@ -587,6 +587,23 @@ fn rows(engine: &mut Engine) -> Option<Vec<Vec<u64>>> {
     done.is_ok().then_some(rows)
 }
 
+/// Another engine that knows what this one knows.
+fn restored(from: &Engine, executor: Executor) -> Engine {
+    let mut to = engine(from.program(), executor);
+    for number in 0..from.dictionary().len() as i64 {
+        assert_eq!(to.intern(from.dictionary().text(number)), number);
+    }
+    for map in 0..from.program().maps.len() {
+        from.for_each_entry(map, &mut |key, sums| {
+            to.restore(map, key, sums).expect("sums that were there fit");
+            assert!(to.restore(map, &[key, &[0]].concat(), sums).is_err());
+            assert!(to.restore(map, key, &sums[1..]).is_err());
+        });
+    }
+    to.forget_changes();
+    to
+}
+
 #[derive(Default)]
 struct Seen {
     applied: usize,
@@ -653,6 +670,18 @@ fn compare(seed: u64, executor: Executor, seen: &mut Seen) {
             seen.entries += entries.len();
         }
         assert_eq!(rows(&mut fast), rows(&mut slow), "{}", place());
+        // Machine code is made anew for it, so not often.
+        if step == 30 && seed % 8 == 0 {
+            let changes = (drain(&mut fast), drain(&mut slow));
+            assert_eq!(changes.0, changes.1, "{}", place());
+            if changes.0.is_some() {
+                (fast, slow) = (restored(&fast, executor), restored(&slow, Executor::Interpreted));
+                assert!(drain(&mut fast).is_some_and(|changes| changes.is_empty()), "{}", place());
+                seen.changes += changes.0.map_or(0, |changes| changes.len());
+            }
+            fast.check();
+            slow.check();
+        }
         if generator.one_in(4) {
             let changes = drain(&mut fast);
             assert_eq!(changes, drain(&mut slow), "{}", place());

@@ -6,9 +6,9 @@ use crate::workspace::{Package, Workspace};
 /// The layers, lowest first. A crate may name those to its left.
 #[rustfmt::skip]
 const ORDER: &[&str] = &[
-    "base", "value", "json", "collations", "machine", "noise", "shield", "cache", "task", "tree", "store", "txn", "view", "delta", "workload",
+    "base", "value", "json", "collations", "machine", "noise", "shield", "cache", "task", "tree", "store", "txn", "view", "cell-abi", "cell-image", "cell", "delta", "workload",
     "quick", "sql", "dialect", "names", "functions", "collated", "aggregates", "unnest", "joins", "spill", "sorts", "hashing", "views", "catalog", "scan", "plan", "derived", "operators", "exec", "copy", "ddl", "pgcatalog", "prepare",
-    "halcyon", "server", "console", "cell", "tpch", "graphs", "gauge", "neighbours", "scenarios", "lab", "cli",
+    "halcyon", "server", "console", "tpch", "graphs", "gauge", "neighbours", "scenarios", "lab", "cli",
 ];
 
 /// What a crate must not name although it lies lower: these enter by the door `halcyon` alone.

@@ -505,6 +505,7 @@ pub struct Like {
 pub struct Called {
     pub call: Arc<Call>,
     pub arg_words: usize,
+    #[cfg_attr(not(feature = "native"), expect(dead_code, reason = "machine code asks"))]
     pub result_words: usize,
 }
 

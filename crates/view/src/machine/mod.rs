@@ -28,7 +28,7 @@ use self::compile::TriggerCode;
 use self::guard::Guard;
 use self::maps::{ComponentBounds, Crossing, Map, MapStructure, Maps, RowMaker, Watch};
 use self::native::{Function, Native};
-use crate::error::{ApplyError, ProgramError};
+use crate::error::{ApplyError, EvalError, ProgramError};
 use crate::maps::hint::HELPS;
 use crate::program::{
     CompareOp, Derived, Expr, NULL_INT, NULL_WIDE, Program, Relation, RelationId, Step, Type,
@@ -353,6 +353,28 @@ impl Machine {
             *key = plain;
         }
         entries
+    }
+
+    /// See [`crate::Engine::for_each_entry`].
+    pub fn for_each_stored(&self, map: usize, each: &mut dyn FnMut(&[u64], &[u64])) {
+        self.maps.for_each_entry(map, each);
+    }
+
+    /// See [`crate::Engine::restore`].
+    pub fn restore(&mut self, map: usize, key: &[u64], sums: &[u64]) -> Result<(), ApplyError> {
+        let stored = self.maps.all.get(map);
+        if stored.is_none_or(|map| (map.key_words, map.sums.words()) != (key.len(), sums.len())) {
+            return Err(EvalError::OutOfRange.into());
+        }
+        self.maps.add(map, key, sums, false)?;
+        Ok(())
+    }
+
+    /// See [`crate::Engine::forget_changes`].
+    pub fn forget_changes(&mut self) {
+        for watch in 0..self.maps.watches.len() {
+            self.maps.serve(watch);
+        }
     }
 
     /// Number of entries of a map; zero entries that are kept for a watch are counted, too.

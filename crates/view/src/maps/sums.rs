@@ -22,7 +22,7 @@ const WORD_PER_COMPONENT: &str = "payloads have all words of their components";
 
 /// Words that a component takes.
 pub fn words_of(component: Component) -> usize {
-    if component == Component::Int { 1 } else { 2 }
+    component.sum_words()
 }
 
 impl Sums {
