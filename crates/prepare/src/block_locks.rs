@@ -127,7 +127,7 @@ impl BlockLocks {
     pub fn learn_companions(&self, plans: &Plans<'_>) {
         if self.circle
             && self.met.len() > 1
-            && let Some(plan) = self.first.and_then(|slot| plans(slot))
+            && let Some(plan) = self.first.and_then(plans)
         {
             plan.companions.learn(self.met.iter().copied());
         }
@@ -152,7 +152,7 @@ impl BlockLocks {
     /// The block has committed: early locks of tables that it has not written were for nothing, and so were
     /// companions that it has not locked for themselves.
     pub fn judge(&self, plans: &Plans<'_>) {
-        if let Some(plan) = self.first.and_then(|slot| plans(slot))
+        if let Some(plan) = self.first.and_then(plans)
             && !plan.companions.is_cold()
         {
             self.judge_companions(&plan.companions);
