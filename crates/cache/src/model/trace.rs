@@ -51,8 +51,8 @@ mod tests {
     fn references_are_told_from_what_else_is_printed() {
         let parsed = |line| Reference::parse(line).map(|r| (r.kind, r.address, r.bytes));
         assert_eq!(parsed("I  04001090,3"), Some((Kind::Fetch, 0x400_1090, 3)));
-        assert_eq!(parsed(" L 1ffefffe7c,4"), Some((Kind::Load, 0x1f_fefff_e7c, 4)));
-        assert_eq!(parsed(" S 1ffefffe70,8\n"), Some((Kind::Store, 0x1f_fefff_e70, 8)));
+        assert_eq!(parsed(" L 1ffefffe7c,4"), Some((Kind::Load, 0x001f_feff_fe7c, 4)));
+        assert_eq!(parsed(" S 1ffefffe70,8\n"), Some((Kind::Store, 0x001f_feff_fe70, 8)));
         assert_eq!(parsed(" M 0421c7c0,4"), Some((Kind::Modify, 0x421_c7c0, 4)));
         for other in ["==12== Lackey", "", " L ", " L zz,4", " L 10,0", " L 10", "I 04,3"] {
             assert_eq!(parsed(other), None, "{other:?}");
