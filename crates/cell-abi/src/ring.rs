@@ -6,7 +6,7 @@
 //! cache lines in pairs. A message is a [`Header`] of two words and its payload, and never more than
 //! half of the slots.
 //!
-//! Invariants:
+//! Invariants, checked by the models of `tests/models.rs` and `agrees_with_its_twin`:
 //! 1. Each side keeps its own count to itself and only publishes it: whatever happens to the shared
 //!    copy, that side goes on correctly.
 //! 2. The other side's count is believed only if it has not gone back and leaves `tail - head`

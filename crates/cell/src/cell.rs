@@ -1,7 +1,8 @@
 //! A cell with its supervisor: keeps what the cell has accepted, and starts a new one in its place when
 //! it breaks.
 //!
-//! Invariants:
+//! Invariants, checked by `a_cell_that_is_killed_or_crashes_loses_no_accepted_event` (1, 2) and
+//! `strings_keep_their_numbers_when_the_cell_is_started_anew` (3):
 //! 1. `log` holds every message that changes the cell, from the one after `saved` (or after the load)
 //!    to `sequence`, in order.
 //! 2. A message is in `log` before it is sent, so a cell that breaks at any moment loses none.

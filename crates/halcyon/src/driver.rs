@@ -26,8 +26,8 @@ use std::time::Duration;
 use halcyon_base::clock::{self, Moment};
 use halcyon_base::duty;
 use halcyon_base::ids::{SessionId, TableId};
-use halcyon_catalog::Catalog;
 use halcyon_catalog::temporary::schema_of;
+use halcyon_catalog::{Catalog, Table};
 use halcyon_ddl::{Ddl, DdlContext};
 use halcyon_dialect::locking::Patience;
 use halcyon_exec::point::Scratch;
@@ -276,7 +276,10 @@ impl Session {
         self.block_locks.note(slot, &prepared, &self.locked.needs, keeps_shared);
         if let Some(partition) = tx.take_contended_upgrade() {
             let plans = |slot| self.tallies.plan(slot);
-            self.block_locks.learn(partition, prepared.plan.tables(), &plans);
+            let has = |table: &&Arc<Table>| table.cells.iter().any(|cell| cell.id == partition);
+            if let Some(table) = prepared.plan.tables().iter().find(has) {
+                self.block_locks.learn(table.id, &plans);
+            };
         }
     }
 

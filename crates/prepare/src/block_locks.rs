@@ -4,8 +4,7 @@
 
 use std::sync::Arc;
 
-use halcyon_base::ids::{PartitionId, TableId};
-use halcyon_catalog::Table;
+use halcyon_base::ids::TableId;
 use halcyon_plan::env::Need;
 use halcyon_txn::Mode;
 
@@ -140,11 +139,9 @@ impl BlockLocks {
         }
     }
 
-    /// Lets the plans that have read a partition's table learn that its upgrade met others.
-    pub fn learn(&self, partition: PartitionId, tables: &[Arc<Table>], plans: &Plans<'_>) {
-        let has = |table: &&Arc<Table>| table.cells.iter().any(|cell| cell.id == partition);
-        let Some(table) = tables.iter().find(has) else { return };
-        for read in self.read.iter().filter(|read| read.table == table.id) {
+    /// Lets the plans that have read a table learn that its upgrade met others.
+    pub fn learn(&self, table: TableId, plans: &Plans<'_>) {
+        for read in self.read.iter().filter(|read| read.table == table) {
             each(plans, *read, EarlyLocks::learn);
         }
     }

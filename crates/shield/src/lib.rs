@@ -9,7 +9,7 @@
 //! somebody else changed meanwhile is left to them; every knob is read once more at the end, and what did not come
 //! back is said. A shield is never raised unasked.
 //!
-//! **Invariant:** knows neither tasks nor tables; nothing here runs unless somebody asked for a shield.
+//! Knows neither tasks nor tables; nothing here runs unless somebody asked for a shield.
 
 pub mod change;
 pub mod command;
