@@ -16,7 +16,7 @@
 //! until an administrator says `cache_partitioning = on`; placement on islands of other caches and
 //! limits on polluting workers, which come first, write no masks.
 //!
-//! Source: [P4] §3; Noll and others, "Accelerating Concurrent Workloads with CPU Cache Partitioning",
+//! Source: P4 §3; Noll and others, "Accelerating Concurrent Workloads with CPU Cache Partitioning",
 //! ICDE 2018; the kernel's `Documentation/arch/x86/resctrl.rst`. Nothing here follows other code.
 
 #![forbid(unsafe_code)]

@@ -102,7 +102,7 @@ impl Pattern {
     /// An aggregation with grouping: of two compressed columns at `address`, the value's dictionary at
     /// `dictionary` and the worker's own hash table of groups behind the columns. A step is a row.
     ///
-    /// Source: [P4] §3; the aggregation is sensitive by the random visits of dictionary and groups.
+    /// Source: P4 §3; the aggregation is sensitive by the random visits of dictionary and groups.
     pub fn aggregate(
         address: u64,
         rows: u64,
