@@ -671,7 +671,7 @@ fn compare(seed: u64, executor: Executor, seen: &mut Seen) {
         }
         assert_eq!(rows(&mut fast), rows(&mut slow), "{}", place());
         // Machine code is made anew for it, so not often.
-        if step == 30 && seed % 8 == 0 {
+        if step == 30 && seed.is_multiple_of(8) {
             let changes = (drain(&mut fast), drain(&mut slow));
             assert_eq!(changes.0, changes.1, "{}", place());
             if changes.0.is_some() {
