@@ -73,7 +73,7 @@ fn the_design_names_figures_that_experiments_print() {
     let names = subcommands_of_the_design();
     assert!(names.len() >= 8, "{names:?}");
     let of = |folder: &str| sources(&files::root().join(folder));
-    let sources = of("crates/lab/src") + &of("crates/scenarios/src");
+    let sources = of("crates/lab/src") + &of("crates/scenarios/src") + &of("crates/neighbours/src");
     for (experiment, cell) in names {
         for figure in figures(&cell) {
             // Some names are put together: `{type}_latency_us_{quantile}`.

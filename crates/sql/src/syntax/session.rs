@@ -181,17 +181,15 @@ pub(super) fn import(reader: &mut Reader<'_>) -> Result<SessionStatement> {
     reader.string().map(SessionStatement::Import)
 }
 
-/// Behind SET LOCAL SESSION AUTHORIZATION.
+/// Behind SET LOCAL SESSION AUTHORIZATION, as SET LOCAL ROLE.
 pub(super) fn set_local_authorization(reader: &mut Reader<'_>) -> Result<ast::Statement> {
-    use ast::SetSessionAuthorizationParamKind as Kind;
-    let kind = match (reader.eats("DEFAULT"), reader.is_at_text()) {
-        (true, _) => Kind::Default,
-        (false, true) => Kind::User(ast::Ident::with_quote('"', reader.string()?)),
-        (false, false) => Kind::User(reader.ident()?),
+    let role_name = match (reader.eats("DEFAULT"), reader.is_at_text()) {
+        (true, _) => None,
+        (false, true) => Some(ast::Ident::with_quote('"', reader.string()?)),
+        (false, false) => Some(reader.ident()?),
     };
-    let scope = ast::ContextModifier::Local;
-    let to = ast::SetSessionAuthorizationParam { scope, kind };
-    Ok(ast::Statement::Set(ast::Set::SetSessionAuthorization(to)))
+    let context_modifier = Some(ast::ContextModifier::Local);
+    Ok(ast::Statement::Set(ast::Set::SetRole { context_modifier, role_name }))
 }
 
 /// RESET SESSION AUTHORIZATION, as SET SESSION AUTHORIZATION DEFAULT.

@@ -314,8 +314,8 @@ const READ: &[(&str, &str)] = &[
     ("set session 'XS_APPLICATIONUSER' = 5", "SET session_context.xs_applicationuser = '5'"),
     ("SET LOCAL 'Client' = 'a'", "SET LOCAL session_context.client = 'a'"),
     ("RESET SESSION AUTHORIZATION", "SET SESSION AUTHORIZATION DEFAULT"),
-    ("set local session authorization Bob", "SET LOCAL SESSION AUTHORIZATION Bob"),
-    ("SET LOCAL SESSION AUTHORIZATION DEFAULT", "SET LOCAL SESSION AUTHORIZATION DEFAULT"),
+    ("set local session authorization Bob", "SET LOCAL ROLE Bob"),
+    ("SET LOCAL SESSION AUTHORIZATION DEFAULT", "SET LOCAL ROLE NONE"),
     ("UNSET 'APPLICATION'", "RESET session_context.application"),
     ("unset session 'A'", "RESET session_context.a"),
     (
@@ -377,6 +377,7 @@ const REFUSED: &[(&str, u32, &str)] = &[
     ("COPY b FROM STDIN (FORMAT orderbook, book 'x')", 43, "or near \"'x'\""),
     ("COPY b FROM STDIN (FORMAT orderbook, book 'bids', brokers 0)", 59, "or near \"0\""),
     ("COPY b FROM STDIN (FORMAT orderbook, header)", 38, "or near \"header\""),
+    ("SET LOCAL SESSION AUTHORIZATION", 32, "end of input"),
     ("RESET SESSION AUTHORIZATION x", 29, "or near \"x\""),
     ("ABORT NOW", 7, "or near \"NOW\""),
     ("SET CONSTRAINTS ALL", 20, "end of input"),
