@@ -73,6 +73,7 @@ impl Default for Heap {
 // SAFETY: blocks lie within the region, are aligned, and a block is given out again only after it has
 // been given back: it is in at most one list, and only while it is free.
 unsafe impl GlobalAlloc for Heap {
+    // SAFETY: as the trait asks, which the note at the head of this block answers.
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let Some(bytes) = block_bytes(layout) else { return ptr::null_mut() };
         // SAFETY: one thread alone uses the heap, and this reference ends with the call.
@@ -94,6 +95,7 @@ unsafe impl GlobalAlloc for Heap {
         }
     }
 
+    // SAFETY: as the trait asks: the block came from `alloc` with this layout.
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         let Some(bytes) = block_bytes(layout) else { return };
         // SAFETY: one thread alone uses the heap, and this reference ends with the call.
@@ -104,6 +106,7 @@ unsafe impl GlobalAlloc for Heap {
         *first = block.expose_provenance();
     }
 
+    // SAFETY: as the trait asks: the block came from `alloc` with this layout.
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         // SAFETY: the caller promises that the new size makes a layout.
         let new = unsafe { Layout::from_size_align_unchecked(new_size, layout.align()) };

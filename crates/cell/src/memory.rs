@@ -108,10 +108,11 @@ impl Ends {
         out: Place,
         back: Place,
     ) -> Result<Ends, RingError> {
+        let places = [board, out, back];
         // SAFETY: the value keeps a handle of the memory, and never lends the words for longer than
         // it is borrowed itself.
-        let [board, out, theirs] =
-            unsafe { [board, out, back].map(|place| memory.words_kept(place)) };
+        let words = unsafe { places.map(|place| memory.words_kept(place)) };
+        let [board, out, theirs] = words;
         Ok(Ends {
             board: Board::over(board),
             producer: Producer::over(out)?,

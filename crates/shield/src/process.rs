@@ -59,9 +59,9 @@ impl Process {
     /// Sends a signal.
     pub fn signal(&self, signal: libc::c_int) -> io::Result<()> {
         let (descriptor, nothing) = (self.0.as_raw_fd(), std::ptr::null::<libc::siginfo_t>());
+        let call = libc::SYS_pidfd_send_signal;
         // SAFETY: the descriptor is open as long as we are; a null pointer means no information.
-        let result =
-            unsafe { libc::syscall(libc::SYS_pidfd_send_signal, descriptor, signal, nothing, 0) };
+        let result = unsafe { libc::syscall(call, descriptor, signal, nothing, 0) };
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 

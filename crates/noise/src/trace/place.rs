@@ -64,8 +64,8 @@ const CLOSE_ON_EXEC: i32 = 1;
 fn private() -> io::Result<OwnedFd> {
     let name: &CStr = c"tracefs";
     // SAFETY: the kernel reads a text that ends with a zero and lives for ever.
-    let context =
-        descriptor(unsafe { libc::syscall(libc::SYS_fsopen, name.as_ptr(), CLOSE_ON_EXEC) })?;
+    let opened = unsafe { libc::syscall(libc::SYS_fsopen, name.as_ptr(), CLOSE_ON_EXEC) };
+    let context = descriptor(opened)?;
     let nothing = std::ptr::null::<u8>();
     // SAFETY: this command takes neither key nor value; the descriptor is open.
     let made = unsafe {
