@@ -9,6 +9,7 @@ use crate::orderbook::OrdersIn;
 use crate::{CopyKind, CopyPlan, Format, From, Options};
 use halcyon_exec::dml::WriteContext;
 use halcyon_exec::dml::bulk::Late;
+use halcyon_exec::turns::Turns;
 use halcyon_plan::env::{Env, Locks};
 use halcyon_sql::coerce::{self, Arena, TimeZone};
 use halcyon_sql::error::{Result, SqlError, SqlState};
@@ -16,6 +17,9 @@ use halcyon_sql::values::ArrayWriter;
 
 /// Rows that become one batch.
 const BATCH_ROWS: usize = 8192;
+
+/// After so many rows a COPY that lasts looks whether its turn is over.
+const LOOK_ROWS: usize = 64;
 
 /// Longest line, so that a quote that is never closed does not take all memory.
 const LINE_BYTES_MAX: usize = 1 << 30;
@@ -104,6 +108,8 @@ struct RowsIn {
     fields: Vec<Field>,
     text: String,
     arena: Arena,
+    /// The turns that the statement takes with the workers.
+    turns: Turns,
 }
 
 /// A field of a line: a range of the unescaped text; `None` is NULL.
@@ -128,6 +134,7 @@ impl RowsIn {
             fields: Vec::new(),
             text: String::new(),
             arena: Arena::new(),
+            turns: Turns::default(),
         }
     }
 
@@ -150,11 +157,14 @@ impl RowsIn {
         if self.since.is_none() && from.is_followed() {
             self.since = Some(tx.savepoint());
         }
-        let mut cx = WriteContext::new(env, tx, locks);
-        match options.format {
+        let turns = std::mem::take(&mut self.turns);
+        let mut cx = WriteContext::new(env, tx, locks).going_on(turns);
+        let taken = match options.format {
             Format::Binary => self.take_tuples(from, &mut cx),
             _ => self.take_lines(from, options, &mut cx, false),
-        }
+        };
+        self.turns = cx.rests();
+        taken
     }
 
     /// Ends the data. Returns the rows stored.
@@ -166,7 +176,8 @@ impl RowsIn {
         tx: &mut Transaction,
         locks: &Locks,
     ) -> Result<u64> {
-        let mut cx = WriteContext::new(env, tx, locks);
+        let turns = std::mem::take(&mut self.turns);
+        let mut cx = WriteContext::new(env, tx, locks).going_on(turns);
         if options.format == Format::Binary {
             self.take_tuples(from, &mut cx)?;
             // The end marker may be missing, as in PostgreSQL, but not half a tuple or the header.
@@ -480,6 +491,9 @@ impl RowsIn {
             }
         }
         self.batch_rows += 1;
+        if self.batch_rows.is_multiple_of(LOOK_ROWS) {
+            cx.takes_turns();
+        }
         if self.batch_rows == BATCH_ROWS {
             self.flush(from, cx)?;
         }

@@ -54,7 +54,8 @@ use halcyon_aggregates::{watched, with_widened_integers};
 use halcyon_base::memory::{self, Work};
 use halcyon_base::{clock, duty, parking};
 use halcyon_operators::{
-    CacheSizes, cache_use, findings_reach_scans, hash_joins, on_workers, paced, shared_parts, sorts,
+    CacheSizes, cache_use, collecting_paced, findings_reach_scans, hash_joins, on_workers, paced,
+    shared_parts, sorts,
 };
 use halcyon_store::{Partition, Value};
 use halcyon_task::{CacheUse, Locality, RunningGroup, Runtime};
@@ -87,6 +88,7 @@ use crate::lookups::Lookups;
 use crate::outline;
 use crate::pool::pool;
 use crate::sharing::{SharedParts, with_shared_parts};
+use crate::turns;
 
 /// Batches that wait for a slow reader.
 const BATCHES_AHEAD: usize = 4;
@@ -442,7 +444,7 @@ impl AnalyticalPlan {
             }
             // Ours take less memory, DataFusion's less time over texts that begin alike.
             let is_scarce = config.options().execution.sort_in_place_threshold_bytes == 0;
-            sorts(plan, is_scarce && self.df.spill().is_some())
+            collecting_paced(sorts(plan, is_scarce && self.df.spill().is_some())?)
         })
         .map_err(|error| sql_error(error, ""))
     }
@@ -543,9 +545,7 @@ impl AnalyticalPlan {
         let threads = placement.workers_max.unwrap_or(usize::MAX).min(env.session.threads);
         let threads = threads.clamp(1, runtime.worker_count());
         let mut group = runtime.group();
-        for quota in self.df.quotas().under(&placement.quotas, runtime) {
-            group.under(&quota);
-        }
+        turns::limit(&mut group, &self.df, placement);
         if threads < runtime.worker_count() || placement.is_watched {
             group.limit(threads);
         }

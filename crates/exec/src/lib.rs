@@ -21,5 +21,6 @@ mod pool;
 mod referrers;
 mod scratch;
 mod sharing;
+pub mod turns;
 pub mod upkeep;
 pub mod view_errors;

@@ -153,7 +153,7 @@ impl World {
 
     fn env<'a>(&'a self, params: &'a [Value], cancel: &'a CancelToken) -> Env<'a> {
         let clock = Clock::since(1_700_000_000_000_000);
-        Env { catalog: &self.catalog, params, session: &self.session, clock, cancel }
+        Env { catalog: &self.catalog, params, session: &self.session, clock, cancel, workers: None }
     }
 
     fn snapshot(&self, tables: &[Arc<Table>]) -> Vec<Vec<triomphe::Arc<Partition>>> {

@@ -536,6 +536,7 @@ fn memory_limit_and_cancellation_end_a_statement() {
         session: &world.session,
         clock: Clock::default(),
         cancel: &cancel,
+        workers: None,
     };
     let roots = plan.tables().iter().map(|table| world.roots[&table.id].clone()).collect();
     let mut stream = plan.start(&env, roots).expect("starts");

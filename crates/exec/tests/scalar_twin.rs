@@ -202,6 +202,7 @@ fn run(seed: u64, rounds: usize, planted: bool) -> Tally {
         session: &session,
         clock: Clock::since(1_700_000_000_000_000),
         cancel: &cancel,
+        workers: None,
     };
     let reference = Reference { schema: &schema, planted };
     let mut rng = Rng::new(seed);

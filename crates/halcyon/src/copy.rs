@@ -105,6 +105,7 @@ impl Session {
             session: &self.vars,
             clock: Clock::since(started_us).of_statement_at(self.entry.statement_began()),
             cancel: &self.cancel,
+            workers: Some(&self.shared.datafusion),
         }
     }
 

@@ -365,6 +365,7 @@ impl Session {
                 clock: Clock::since(ground.started_us)
                     .of_statement_at(self.entry.statement_began()),
                 cancel: &self.cancel,
+                workers: Some(&self.shared.datafusion),
             };
             let (timeout, wait) = match prepared.patience {
                 Patience::Waits => {

@@ -91,6 +91,7 @@ fn env(session: &Session) -> Env<'_> {
         session: &session.vars,
         clock: Clock::default(),
         cancel: &session.cancel,
+        workers: None,
     }
 }
 

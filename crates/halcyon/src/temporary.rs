@@ -114,6 +114,7 @@ impl Session {
             session: &self.vars,
             clock: Clock::default(),
             cancel: &self.cancel,
+            workers: Some(&self.shared.datafusion),
         };
         let mut after = Catalog::clone(catalog);
         let mut cx = DdlContext {

@@ -105,6 +105,7 @@ impl Session {
             session: &self.vars,
             clock: Clock::default(),
             cancel: &self.cancel,
+            workers: Some(&self.shared.datafusion),
         };
         plan.run_to_file(&env, Roots::Snapshot(&roots), &mut self.scratch)
     }

@@ -761,3 +761,61 @@ fn priorities_are_lent_to_idle_holders_and_to_who_stands_before_the_waiter() {
     let told = web.recv().expect("told").err();
     assert_eq!(told.expect("there are no rows").state(), SqlState::NO_DATA, "its lock came");
 }
+
+#[test]
+fn a_write_that_lasts_takes_turns_with_statements_on_the_workers_and_is_read_as_it_was() {
+    let (db, mut admin) = database();
+    run(
+        &mut admin,
+        "CREATE WORKLOAD CLASS batch SET 'PRIORITY' = '1';
+         CREATE WORKLOAD MAPPING m WORKLOAD CLASS batch SET 'APPLICATION NAME' = 'etl';
+         CREATE TABLE wide (i INTEGER PRIMARY KEY, v BIGINT NOT NULL);
+         INSERT INTO wide SELECT i, 0 FROM generate_series(1, 100000) AS g (i)",
+    );
+    let mut endless = of(&db, "etl");
+    let cancel = endless.canceller();
+    let endless = std::thread::spawn(move || {
+        endless.query(ENDLESS, &[]).and_then(|rows| rows.collect()).map(|_| ())
+    });
+    until(&mut admin, &bands("batch"), "low");
+    let mut writer = of(&db, "etl");
+    let writes = |text: &'static str| {
+        let mut session = of(&db, "etl");
+        std::thread::spawn(move || session.execute(text, &[]).map(|_| ()))
+    };
+    let statements = [
+        "UPDATE wide SET v = v + 1 WHERE i BETWEEN 1 AND 100000",
+        "INSERT INTO wide SELECT i + 100000, 1 FROM wide",
+        "DELETE FROM wide WHERE i > 100000",
+    ];
+    let groups = "SELECT count(*) FROM halcyon.tasks WHERE workload_class_name = 'batch'";
+    let shown = "SELECT count(*), sum(v) FROM wide";
+    let expected = ["100000|0", "100000|100000", "200000|200000", "100000|100000"];
+    for (at, text) in statements.into_iter().enumerate() {
+        let write = writes(text);
+        while !write.is_finished() {
+            // Who reads does not wait for the write, and sees nothing of it before its end.
+            let read = one(&mut admin, shown);
+            assert!(expected[at..=at + 1].contains(&read.as_str()), "{text}: {read}");
+        }
+        write.join().expect("no panic").unwrap_or_else(|error| panic!("{text}: {error:?}"));
+        assert_eq!(one(&mut admin, shown), expected[at + 1]);
+    }
+    // The group of its turns is there while it lasts.
+    let mut rounds = 0;
+    let mut is_seen = false;
+    while !is_seen {
+        rounds += 1;
+        assert!(rounds < 200, "no write takes turns");
+        let write = writes("UPDATE wide SET v = v WHERE i BETWEEN 1 AND 100000");
+        while !write.is_finished() {
+            is_seen |= one(&mut admin, groups) != "1";
+        }
+        write.join().expect("no panic").expect("it is written");
+    }
+    // What it has changed so far is undone with it.
+    run(&mut writer, "BEGIN; UPDATE wide SET v = v + 1; ROLLBACK");
+    assert_eq!(one(&mut admin, shown), expected[3]);
+    cancel.cancel();
+    endless.join().expect("no panic").expect_err("it was cancelled");
+}

@@ -17,6 +17,6 @@ pub use cache_use::{CacheSizes, cache_use};
 pub use findings::findings_reach_scans;
 pub use halcyon_hashing::joins::hash_joins;
 pub use halcyon_sorts::sorts;
-pub use pacing::paced;
+pub use pacing::{collecting_paced, paced};
 pub use placement::on_workers;
 pub use shared::{SharedExec, shared_parts};

@@ -9,6 +9,7 @@ use halcyon_base::clock::{self, Moment};
 use halcyon_store::{Partition, Value};
 use halcyon_txn::{CancelToken, LockHandle, Mode, Transaction};
 
+use crate::engine::DataFusion;
 use halcyon_catalog::session_vars::SessionVars;
 use halcyon_catalog::{Catalog, Table};
 
@@ -24,6 +25,8 @@ pub struct Env<'a> {
     pub clock: Clock,
     /// Checked by everything that runs for long.
     pub cancel: &'a CancelToken,
+    /// The workers with which a statement that lasts takes turns; `None`: it runs beside them.
+    pub workers: Option<&'a DataFusion>,
 }
 
 /// Time as SQL sees it: microseconds since 1970-01-01 UTC. The wall clock is read at the first use.
@@ -149,5 +152,5 @@ pub fn without_session<R>(evaluate: impl FnOnce(&Env<'_>) -> R) -> R {
     let (catalog, session, cancel) = NOBODY.get_or_init(|| {
         (Arc::new(Catalog::default()), SessionVars::of_engine(), CancelToken::new())
     });
-    evaluate(&Env { catalog, params: &[], session, clock: Clock::default(), cancel })
+    evaluate(&Env { catalog, params: &[], session, clock: Clock::default(), cancel, workers: None })
 }

@@ -143,6 +143,11 @@ impl Group {
         }
     }
 
+    /// What the runtime's parts share.
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.lease.shared
+    }
+
     /// Adds a task. The task holds no credit: a group's memory is bounded by the tasks that were
     /// composed.
     ///

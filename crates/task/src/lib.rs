@@ -41,6 +41,7 @@ mod future;
 mod group;
 mod group_table;
 mod guard;
+mod guest;
 #[cfg(not(shuttle))]
 pub mod measure;
 mod morsel;
@@ -71,6 +72,7 @@ pub use future::{FutureHandle, spawn_beside};
 pub use group::{Group, Locality, Quota, RunningGroup};
 pub use group_table::{EnqueueError, GroupError};
 pub use guard::Guard;
+pub use guest::Guest;
 pub use morsel::{Morsels, Pull};
 pub use reply::{Reply, TaskError};
 pub use resource::{Changed, Latch, Owned, OwnedGuard, Version, WriteGuard};

@@ -50,6 +50,11 @@ pub const LEAVES_UNSEEN: Bug = Bug("a worker leaves without looking at its inbox
 /// Queues do not follow a group that is moved.
 pub const MOVE_UNSEEN: Bug = Bug("queues do not follow a group that is moved");
 
+/// A guest asks for a processor without waking the task that lends.
+pub const UNHEARD_GUEST: Bug = Bug("a guest asks without waking the task that lends");
+/// A worker lends its processor and goes on working.
+pub const LENDS_WITHOUT_SLEEP: Bug = Bug("a worker lends its processor and goes on working");
+
 pub(crate) use halcyon_base::planted::is;
 #[cfg(shuttle)]
 pub use halcyon_base::planted::plant;

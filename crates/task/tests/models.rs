@@ -868,3 +868,62 @@ fn worker_leaves_while_tasks_are_pushed_to_it() {
 fn canary_leaving_without_a_second_look_is_caught() {
     check_canary(planted::LEAVES_UNSEEN, worker_is_taken_away);
 }
+
+/// A guest and the tasks of a worker, of which one computes at a time.
+fn guest_takes_turns() {
+    let runtime = runtime(1);
+    let computes = Arc::new(AtomicBool::new(false));
+    let guest = runtime.group().guest(Annotation::new(), Locality::Spread, false);
+    let mut guest = guest.expect("it runs").expect("there are threads");
+    let mut group = runtime.group();
+    for _ in 0..2 {
+        let computes = Arc::clone(&computes);
+        group.task(at(0), move |_: &mut Context| {
+            assert!(!computes.swap(true, Ordering::SeqCst), "a guest computes beside the worker");
+            thread::yield_now();
+            computes.store(false, Ordering::SeqCst);
+        });
+    }
+    let running = group.enqueue(Locality::Spread).expect("it runs");
+    for _ in 0..2 {
+        // A worker that hears of nobody is a deadlock, which the checker reports.
+        guest.pause(|| false);
+        assert!(
+            !computes.swap(true, Ordering::SeqCst),
+            "a worker works on a processor it has lent"
+        );
+        thread::yield_now();
+        computes.store(false, Ordering::SeqCst);
+    }
+    drop(guest);
+    running.wait().expect("the worker has its processor back");
+    runtime.shutdown(Shutdown::Drain);
+}
+
+/// A guest whose group is aborted while it asks or computes.
+fn stopped_guest_goes_on() {
+    let runtime = runtime(1);
+    let guest = runtime.group().guest(Annotation::new(), Locality::Spread, true);
+    let mut guest = guest.expect("it runs").expect("there are threads");
+    let group = guest.group().clone();
+    let stops = thread::spawn(move || group.abort());
+    for _ in 0..2 {
+        guest.pause(|| false);
+    }
+    stops.join().expect("it does not panic");
+    guest.rest();
+    drop(guest);
+    runtime.shutdown(Shutdown::Abort);
+}
+
+#[test]
+fn guest_and_worker_take_turns() {
+    check(guest_takes_turns);
+    check(stopped_guest_goes_on);
+}
+
+#[test]
+fn canary_guests_that_nobody_hears_or_sleeps_for_are_caught() {
+    check_canary(planted::UNHEARD_GUEST, guest_takes_turns);
+    check_canary(planted::LENDS_WITHOUT_SLEEP, guest_takes_turns);
+}

@@ -901,3 +901,114 @@ fn groups_that_pollute_the_cache_leave_workers_of_an_island_to_others() {
     let most = run(CacheUse::Polluting);
     assert!(most[0] <= 2 && most[1] <= 1, "{most:?}");
 }
+
+/// A guest is a thread that computes for long. Its time is its class's, a quota holds for it, and who is urgent goes before it.
+#[test]
+fn guests_take_turns_under_quotas_and_are_charged_to_their_class() {
+    let runtime = runtime(1);
+    let low = Annotation::new().priority(Priority::Low).class(ClassId(7));
+    let quota = runtime.quota(1);
+    quota.set(0);
+    let mut group = runtime.group();
+    group.under(&quota);
+    let guest = group.guest(low, Locality::Spread, false);
+    let mut guest = guest.expect("it runs").expect("it is not simulated");
+    assert!(guest.is_due(), "nothing was lent yet");
+    // Nobody lends under a quota of nothing; who is cancelled does not wait for ever.
+    let looks = AtomicU64::new(0);
+    guest.pause(|| looks.fetch_add(1, Ordering::SeqCst) == 1);
+    assert_eq!(looks.load(Ordering::SeqCst), 2);
+    quota.set(1);
+    let before = runtime.counters().class(ClassId(7)).busy_ns;
+    for _ in 0..5 {
+        guest.pause(|| false);
+        while !guest.is_due() {
+            std::hint::spin_loop();
+        }
+    }
+    guest.rest();
+    let charged = runtime.counters().class(ClassId(7)).busy_ns - before;
+    assert!(charged > 1_000_000, "five loans of half a millisecond: {charged} ns");
+    // A task keeps the worker until the guest has asked; the urgent ones behind it go first.
+    let order = Arc::new(AtomicU64::new(0));
+    let (asked, urgent) = (Arc::new(AtomicBool::new(false)), Arc::clone(&order));
+    let until = Arc::clone(&asked);
+    let (begun, begins) = std::sync::mpsc::channel();
+    let keeps =
+        runtime.submit(Annotation::new().priority(Priority::High), move |cx: &mut Context| {
+            begun.send(()).expect("it is awaited");
+            while !until.load(Ordering::SeqCst) {
+                std::hint::spin_loop();
+            }
+            std::thread::sleep(Duration::from_millis(20));
+            cx.spawn(Annotation::new().priority(Priority::High), move |_: &mut Context| {
+                urgent.fetch_add(1, Ordering::SeqCst);
+            });
+        });
+    begins.recv().expect("it begins");
+    asked.store(true, Ordering::SeqCst);
+    guest.pause(|| false);
+    assert_eq!(order.load(Ordering::SeqCst), 1, "the urgent task went before");
+    keeps.expect("it runs").wait().expect("it ends");
+    // A stopped group lends nothing, and asks for nothing.
+    guest.group().abort();
+    while guest.group().live() > 0 {
+        guest.pause(|| false);
+    }
+    guest.pause(|| false);
+    assert!(!guest.is_due());
+    drop(guest);
+    runtime.shutdown(Shutdown::Drain);
+}
+
+#[test]
+fn a_guest_is_at_large_while_a_worker_has_nothing_to_do_and_late_ones_lose_their_loan() {
+    let runtime = runtime(2);
+    let at_large = || {
+        let guest = runtime.group().guest(Annotation::new(), Locality::Spread, true);
+        guest.expect("it runs").expect("it is not simulated")
+    };
+    let mut guest = at_large();
+    let pauses = |guest: &mut halcyon_task::Guest| {
+        let until = Instant::now() + Duration::from_secs(10);
+        while guest.is_due() {
+            assert!(Instant::now() < until, "workers have nothing to do");
+            guest.pause(|| false);
+        }
+    };
+    pauses(&mut guest);
+    let ends = Arc::new(AtomicBool::new(false));
+    let mut group = runtime.group();
+    for worker in [0, 1] {
+        let ends = Arc::clone(&ends);
+        group.task(
+            Annotation::new().place(TaskPlace::Worker(WorkerId(worker))),
+            move |_: &mut Context| {
+                while !ends.load(Ordering::SeqCst) {
+                    std::hint::spin_loop();
+                }
+            },
+        );
+    }
+    let busy = group.enqueue(Locality::Spread).expect("it runs");
+    let until = Instant::now() + Duration::from_secs(10);
+    while !guest.is_due() {
+        assert!(Instant::now() < until, "both workers are busy");
+        std::thread::yield_now();
+    }
+    ends.store(true, Ordering::SeqCst);
+    busy.wait().expect("they end");
+    guest.rest();
+    drop(guest);
+    // A guest that keeps its loan for long does not keep the worker.
+    let runtime = Runtime::new(Config::shared(1)).expect("a thread can be started");
+    let guest = runtime.group().guest(Annotation::new(), Locality::Spread, false);
+    let mut guest = guest.expect("it runs").expect("it is not simulated");
+    guest.pause(|| false);
+    runtime
+        .submit(Annotation::new(), |_: &mut Context| ())
+        .expect("it runs")
+        .wait()
+        .expect("it ends");
+    assert!(!guest.group().is_done());
+}

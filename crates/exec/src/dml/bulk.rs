@@ -17,6 +17,7 @@ use halcyon_base::ids::RowId;
 use halcyon_store::{AppendError, KeyBuf, Value, ValueRef};
 use halcyon_txn::{LockHandle, Mode, Transaction, WaitLimits};
 
+use crate::dml::walk::PAUSE_ROWS;
 use crate::dml::{Cell, Convert, QuerySource, Target, WriteContext};
 use crate::point::Scratch;
 use halcyon_catalog::Table;
@@ -136,6 +137,10 @@ impl Writer {
         late: &mut Late,
     ) -> Result<u64> {
         let rows = columns.first().map_or(0, |column| column.len());
+        if rows >= PAUSE_ROWS {
+            cx.lasts(rows);
+        }
+        cx.takes_turns();
         let columns = self.complete(cx.env, columns, rows)?;
         self.verify(cx, &columns, rows)?;
         for (partition, columns) in self.deal(columns)? {

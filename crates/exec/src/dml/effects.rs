@@ -10,7 +10,6 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use halcyon_base::duty;
 use halcyon_base::ids::{RowId, TableId};
 use halcyon_store::{KeyBuf, Value, ValueRef};
 use halcyon_txn::Mode;
@@ -18,7 +17,7 @@ use halcyon_txn::Mode;
 use super::generated::with_generated;
 use super::source::{self, Cell};
 use super::target::{LateRow, Target};
-use super::walk::PAUSE_ROWS;
+use super::walk::{LOOK_ROWS, PAUSE_ROWS};
 use super::{Scope, WriteContext, owned};
 use crate::constraints::still_referenced;
 use crate::referrers::{Referrers, target_has};
@@ -354,9 +353,13 @@ impl Effects {
         arena: &Arena,
     ) -> Result<Vec<Changed>> {
         let mut changed = Vec::new();
+        let count = acts.len();
         for (number, act) in acts.into_iter().enumerate() {
             if number % PAUSE_ROWS == PAUSE_ROWS - 1 {
-                duty::lasts();
+                cx.lasts(count);
+            }
+            if number % LOOK_ROWS == LOOK_ROWS - 1 {
+                cx.takes_turns();
             }
             let target = &self.nodes[act.node].target;
             let handle = cx.lock(act.at, act.partition);

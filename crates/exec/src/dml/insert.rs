@@ -9,7 +9,6 @@ use datafusion::sql::sqlparser::ast::{
     self, ConflictTarget, Expr, ObjectName, OnConflictAction, OnInsert, SelectItem, SetExpr,
     TableObject,
 };
-use halcyon_base::duty;
 use halcyon_base::ids::{IndexId, RowId};
 use halcyon_store::{Conflict, KeyBuf, ValueRef};
 use halcyon_txn::Mode;
@@ -23,6 +22,7 @@ use super::query::{self, QuerySource};
 use super::returning::{self, Returning, Written};
 use super::source::{self, Cell, Convert};
 use super::target::{LateRow, Target};
+use super::walk::LOOK_ROWS;
 use super::{RowValues, Scope, WriteContext, owned};
 use crate::point::{Scratch, short};
 use crate::scratch::WriteScratch;
@@ -756,7 +756,10 @@ impl Insert {
             self.run_row(cx, cells, rows, at, key, arena, &mut progress)?;
             if number % 256 == 255 {
                 arena.reset();
-                duty::lasts();
+                cx.lasts(count);
+            }
+            if number % LOOK_ROWS == LOOK_ROWS - 1 {
+                cx.takes_turns();
             }
             // Rows may be large: a statement that is refused memory ends at once.
             if cx.env.cancel.is_cancelled() {
@@ -929,7 +932,11 @@ impl Insert {
             .collect();
         let (mut written, mut late) = (0, bulk::Late::new());
         let zone = cx.zone();
-        for batch in source.stream(cx.env, cx.roots())? {
+        let mut batches = source.stream(cx.env, cx.roots())?;
+        loop {
+            // The query needs the processor that was lent to who waits for its rows.
+            cx.waits_for_rows();
+            let Some(batch) = batches.next() else { break };
             let batch = writer.arrange(&batch?, cx.env, zone)?;
             written += writer.append(cx, &handles, batch, &mut late)?;
         }

@@ -54,6 +54,7 @@ use halcyon_txn::{Mode, Transaction};
 use self::named::{NamedTarget, Verb};
 use crate::deferrable::DeferrableCheck;
 use crate::point::{PointPlan, Scratch};
+use crate::turns::Turns;
 use crate::upkeep::{self, FedViews};
 use halcyon_catalog::session_vars::SessionVars;
 use halcyon_catalog::{ForeignKey, Relation, Table, TableKind};
@@ -566,12 +567,55 @@ pub struct WriteContext<'a> {
     skip: Option<&'a compound::Touched>,
     /// Whether a second change of a row is an error; else it is passed over.
     strict: bool,
+    /// The turns that the statement takes with the workers once it has lasted.
+    turns: Turns,
 }
 
 impl<'a> WriteContext<'a> {
     /// What a write under `locks` sees.
     pub fn new(env: &'a Env<'a>, tx: &'a mut Transaction, locks: &'a Locks) -> Self {
-        WriteContext { env, tx, locks, zone: None, snapshot: None, skip: None, strict: false }
+        WriteContext {
+            env,
+            tx,
+            locks,
+            zone: None,
+            snapshot: None,
+            skip: None,
+            strict: false,
+            turns: Turns::Short,
+        }
+    }
+
+    /// What a later part of a long write sees, with the turns that the earlier one has left.
+    pub fn going_on(mut self, turns: Turns) -> Self {
+        self.turns = turns;
+        self
+    }
+
+    /// The turns for the next part of a long write, which waits for its data.
+    pub fn rests(mut self) -> Turns {
+        self.turns.rest();
+        self.turns
+    }
+
+    /// Says that the statement is about to wait for rows.
+    fn waits_for_rows(&mut self) {
+        self.turns.rest();
+    }
+
+    /// Says that the statement has lasted, and writes so many rows in all.
+    #[inline]
+    fn lasts(&mut self, rows: usize) {
+        self.turns.lasts(self.env, rows);
+    }
+
+    /// Waits between two changes of rows if others have their turn. Cuts find the transaction at rest meanwhile.
+    #[inline]
+    pub fn takes_turns(&mut self) {
+        if self.turns.is_due() {
+            let (turns, env) = (&mut self.turns, self.env);
+            self.tx.resting(|| turns.pause(env));
+        }
     }
 
     /// What the source reads.

@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 
-use halcyon_base::duty;
 use halcyon_base::ids::RowId;
 use halcyon_sql::coerce::Arena;
 use halcyon_sql::error::{Result, SqlError, SqlState};
@@ -13,6 +12,9 @@ use super::{WriteContext, cancelled, split_row_id};
 
 /// After so many rows memory is given back.
 pub(super) const PAUSE_ROWS: usize = 256;
+
+/// After so many rows a statement that lasts looks whether its turn is over.
+pub(super) const LOOK_ROWS: usize = 8;
 
 /// Calls `write` for each row of the target that the source names in its first column: with the row's
 /// number within `rows`, and its partition and id. `repeats`: the source may name a row several times,
@@ -42,7 +44,10 @@ pub(super) fn each_target_row<'c>(
         written += 1;
         if at % PAUSE_ROWS == PAUSE_ROWS - 1 {
             arena.reset();
-            duty::lasts();
+            cx.lasts(rows.len());
+        }
+        if at % LOOK_ROWS == LOOK_ROWS - 1 {
+            cx.takes_turns();
         }
         // Rows may be large: a statement that is refused memory ends at once.
         if cx.env.cancel.is_cancelled() {

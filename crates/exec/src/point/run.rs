@@ -4,7 +4,6 @@
 //! inner side of a semi join) stops only its own input.
 
 use halcyon_base::SqlState;
-use halcyon_base::duty;
 use halcyon_store::{Cursor, KeyBuf, Partition, RowRef, ValueRef};
 use halcyon_txn::Mode;
 use smallvec::SmallVec;
@@ -19,6 +18,7 @@ use super::node::{AggregateNode, HashNode, Node, NodeKind, ScanNode};
 use super::rel::{JoinKind, SortKey};
 use super::state::{Accumulator, NO_ROW, NodeState, Scratch, recycle};
 use super::unique::row_id;
+use crate::turns::Turns;
 use halcyon_catalog::{Table, partition_of};
 use halcyon_plan::env::{Env, Need, Roots};
 use halcyon_plan::scalar::{Arena, Program, compare_values};
@@ -51,6 +51,7 @@ pub(super) struct Cx<'a> {
     visits_max: u32,
     /// Whether the plan has stopped there.
     is_exhausted: bool,
+    turns: Turns,
 }
 
 type Next<'n, 'a> = &'n mut dyn FnMut(&mut Cx<'a>) -> Result<bool>;
@@ -136,6 +137,7 @@ pub(super) fn run_within(
         polled: 0,
         visits_max,
         is_exhausted: false,
+        turns: Turns::Short,
     };
     cx.slots.resize(plan.slot_count, ValueRef::Null);
     let result = cx.run(plan, sink).map(|()| !cx.is_exhausted);
@@ -221,7 +223,11 @@ impl<'a> Cx<'a> {
         if self.polled.is_multiple_of(POLL_ROWS) {
             self.is_exhausted = self.polled >= self.visits_max;
             if self.polled >= LONG_VISITS {
-                duty::lasts();
+                self.turns.lasts(self.env, 0);
+                // Cuts do not find the transaction of locked rows at rest.
+                if self.turns.is_due() && matches!(self.roots, Roots::Snapshot(_)) {
+                    self.turns.pause(self.env);
+                }
             }
             if self.env.cancel.is_cancelled() {
                 return Err(SqlError::new(

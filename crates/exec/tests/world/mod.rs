@@ -121,6 +121,7 @@ impl World {
             session: &self.session,
             clock: Clock::since(1_600_000_000_000_000),
             cancel: &cancel,
+            workers: None,
         };
         let roots = plan.tables().iter().map(|table| self.roots[&table.id].clone()).collect();
         let columns = result_columns(plan.logical());

@@ -119,6 +119,7 @@ fn run(context: &Arc<Context>, sql: &str) -> Result<Vec<Vec<String>>, String> {
             session: &context.session,
             clock: Clock::default(),
             cancel: &CancelToken::new(),
+            workers: None,
         };
         let plan =
             bind_late(plan, &env).map_err(|error| DataFusionError::External(error.into()))?;

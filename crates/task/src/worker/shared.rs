@@ -217,6 +217,8 @@ pub(crate) struct Shared {
     pub(crate) arena: Arc<Arena>,
     pub(crate) next_home: AtomicUsize,
     next_worker: AtomicUsize,
+    /// Threads that compute beside the workers on processors that these do not use ([`crate::Guest`]).
+    pub(crate) guests: AtomicUsize,
     pub(crate) simulation: Option<Mutex<Simulation>>,
 }
 
@@ -254,6 +256,7 @@ impl Shared {
             arena,
             next_home: AtomicUsize::new(0),
             next_worker: AtomicUsize::new(0),
+            guests: AtomicUsize::new(0),
             simulation: simulation.map(Mutex::new),
             islands: islands.into_boxed_slice(),
             workers,
