@@ -45,6 +45,7 @@ mod guard;
 pub mod measure;
 mod morsel;
 mod offload;
+mod parts;
 #[doc(hidden)]
 pub mod planted;
 mod reply;
@@ -72,6 +73,7 @@ pub use group::{Group, Locality, Quota, RunningGroup};
 pub use group_table::{EnqueueError, GroupError};
 pub use guard::Guard;
 pub use morsel::{Morsels, Pull};
+pub use parts::{Part, WorkerPart};
 pub use reply::{Reply, TaskError};
 pub use resource::{Changed, Latch, Owned, OwnedGuard, Version, WriteGuard};
 pub use runtime::{AbsenceError, Runtime, Shutdown};
