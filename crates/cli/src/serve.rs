@@ -4,10 +4,11 @@ use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use halcyon::{Database, Workers};
+use halcyon::{Database, Matrix, Workers};
 use halcyon_console::{Console, ConsoleConfig};
 use halcyon_noise::watch::Watch;
 use halcyon_server::{Server, ServerConfig, TlsFiles, UnixSocket, serve};
@@ -88,10 +89,19 @@ pub struct Options {
     /// Watch what interrupts the server's threads while they run, by the kernel's tracer (as root); the view halcyon.noise tells
     #[arg(long)]
     pub noise_watch: bool,
+    /// File that `halcyon lab interference --matrix` wrote on this machine: it decides which statements share a cache
+    #[arg(long, value_name = "FILE", value_parser = matrix)]
+    pub slowdown_matrix: Option<Arc<Matrix>>,
 }
 
 /// Beginnings of the names of threads that run statements: workers of tasks and network threads.
 const WATCHED: [&str; 2] = ["worker-", "halcyon-lane-"];
+
+/// The slowdown matrix in a file.
+fn matrix(path: &str) -> Result<Arc<Matrix>, String> {
+    let bytes = std::fs::read(path).map_err(|error| error.to_string())?;
+    Matrix::parse(&bytes).map(Arc::new).map_err(|error| error.to_string())
+}
 
 /// The rights of a file, in octal.
 fn file_mode(text: &str) -> Result<u32, String> {
@@ -115,7 +125,8 @@ impl Options {
     fn workers(&self) -> Workers {
         let dedicated = [&self.dedicated.0[..], &self.shield.0].concat();
         let fifo = self.fifo.or_else(|| shield::priority(&self.shield.0));
-        Workers { count: self.workers, dedicated, fifo, ..Workers::default() }
+        let matrix = self.slowdown_matrix.clone();
+        Workers { count: self.workers, dedicated, fifo, matrix, ..Workers::default() }
     }
 
     /// The files of certificate and key.

@@ -240,5 +240,9 @@ fn action_text(snapshot: &Snapshot, action: &Action) -> String {
         Actuator::Concurrency(None) => {
             format!("\"{class}\" runs as many statements as its limits allow")
         }
+        Actuator::Polluters(Some(workers)) => {
+            format!("polluting statements have {workers} workers of an island")
+        }
+        Actuator::Polluters(None) => "polluting statements have their workers".to_owned(),
     }
 }
