@@ -328,6 +328,20 @@ mod tests {
     }
 
     #[test]
+    fn a_slowdown_matrix_is_read_before_the_server_starts() {
+        let path = std::env::temp_dir().join(format!("halcyon-matrix-{}", std::process::id()));
+        let name = path.to_str().unwrap();
+        assert!(matrix(name).unwrap_err().contains("No such file"));
+        std::fs::write(&path, "{\"operators\": 7}").unwrap();
+        let refused = matrix(name).unwrap_err();
+        assert!(refused.contains("\"operators\" of the slowdown matrix"), "{refused}");
+        let sound = r#"{"operators": ["scan"], "partners": ["nobody"], "slowdown": [[1.0]], "conclusive": false}"#;
+        std::fs::write(&path, sound).unwrap();
+        assert_eq!(matrix(name).unwrap().rows().len(), 1);
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
     fn the_invitation_names_an_address_that_can_be_connected_to() {
         let text = invitation("0.0.0.0:6000".parse().unwrap(), true);
         assert!(text.contains("psql postgresql://halcyon@127.0.0.1:6000/halcyon"), "{text}");

@@ -31,18 +31,27 @@ impl Machine {
         Machine { fake, folder: std::env::temp_dir().join(folder), before }
     }
 
-    fn database_on(&self, tree: Arc<dyn ResctrlFs>, processors: u32, setting: &str) -> Database {
+    /// `setting`: what is given at the start; `None`: the default, which ALTER SYSTEM may change.
+    fn database_on(
+        &self,
+        tree: Arc<dyn ResctrlFs>,
+        processors: u32,
+        setting: Option<&str>,
+    ) -> Database {
         let mut topology = Topology::flat(&(0..processors).collect::<Vec<_>>());
         for processor in &mut topology.processors {
             processor.island = processor.cpu / 4;
         }
         let bed = Bed::new(topology, Place::fake(tree, &self.folder));
         let workers = Workers { bed: Some(bed), ..Workers::default() };
-        let options = DatabaseOptions { workers, ..DatabaseOptions::default() };
-        Database::with_options(options.with("cache_partitioning", setting).expect("a switch"))
+        let mut options = DatabaseOptions { workers, ..DatabaseOptions::default() };
+        for setting in setting {
+            options.set("cache_partitioning", setting).expect("a switch");
+        }
+        Database::with_options(options)
     }
 
-    fn database(&self, setting: &str) -> Database {
+    fn database(&self, setting: Option<&str>) -> Database {
         self.database_on(self.fake.clone(), 8, setting)
     }
 
@@ -114,7 +123,7 @@ fn statements_run_on_divided_caches_and_the_tree_is_as_it_was_afterwards() {
         (Profile::epyc(), "c000"),
     ] {
         let machine = Machine::new(profile);
-        let database = machine.database("on");
+        let database = machine.database(Some("on"));
         let mut session = database.session();
         let shown = "SELECT string_agg(DISTINCT state || ' ' || coalesce(mask, '?') || ' ' || processors, ';')
                      FROM halcyon.cache WHERE \"group\" = 'polluting'";
@@ -133,7 +142,7 @@ fn statements_run_on_divided_caches_and_the_tree_is_as_it_was_afterwards() {
 #[test]
 fn masks_are_off_unless_somebody_turns_them_on_and_dropping_the_database_gives_them_back() {
     let machine = Machine::new(Profile::epyc());
-    let database = machine.database("off");
+    let database = machine.database(None);
     let mut session = database.session();
     load(&mut session);
     statements_are_right(&database);
@@ -160,10 +169,14 @@ fn a_machine_that_cannot_says_why_and_works_as_before() {
         assert!(machine.is_as_before());
     };
     let machine = Machine::new(Profile::broadwell());
-    let database = machine.database_on(machine.fake.clone(), 2, "on");
+    let database = machine.database_on(machine.fake.clone(), 2, Some("on"));
     off(&machine, &database, "the workers have 2 processors, and 3 are the least");
     let machine = Machine::new(Profile::bandwidth_only());
-    off(&machine, &machine.database("on"), "resctrl divides no last-level cache on this machine");
+    off(
+        &machine,
+        &machine.database(Some("on")),
+        "resctrl divides no last-level cache on this machine",
+    );
 }
 
 /// A fake whose change of this number fails.
@@ -217,7 +230,7 @@ fn a_fault_at_every_change_leaves_the_engine_running_undivided() {
     for at in 0..6 {
         let machine = Machine::new(Profile::broadwell());
         let tree = Faulty { fake: machine.fake.clone(), passed: AtomicUsize::new(0), at };
-        let database = machine.database_on(Arc::new(tree), 8, "on");
+        let database = machine.database_on(Arc::new(tree), 8, Some("on"));
         let mut session = database.session();
         let reason =
             one(&mut session, "SELECT DISTINCT reason FROM halcyon.cache WHERE state = 'off'");
@@ -231,7 +244,7 @@ fn a_fault_at_every_change_leaves_the_engine_running_undivided() {
 #[test]
 fn what_a_killed_database_left_is_undone_when_the_next_one_begins() {
     let machine = Machine::new(Profile::broadwell());
-    let killed = machine.database("on");
+    let killed = machine.database(Some("on"));
     assert_eq!(machine.journals(), 1);
     let journal = std::fs::read_dir(&machine.folder).expect("a folder").next();
     let journal = journal.expect("a journal").expect("an entry").path();
@@ -262,7 +275,7 @@ fn what_a_killed_database_left_is_undone_when_the_next_one_begins() {
     }
     std::fs::write(&journal, gone).expect("it can be written");
     assert!(!machine.is_as_before());
-    let next = machine.database("off");
+    let next = machine.database(None);
     assert!(machine.is_as_before() && machine.journals() == 0);
     drop(next);
 }

@@ -186,5 +186,4 @@ fn parts(seats: &[Seat], split: &CpuSplit, is_bound: bool) -> Vec<WorkerPart> {
 }
 
 #[cfg(test)]
-#[path = "masks_tests.rs"]
 mod tests;

@@ -112,6 +112,24 @@ pub enum Actuator {
 }
 
 impl Actuator {
+    /// What was done to a class of this name, in words.
+    pub fn text(self, class: &str) -> String {
+        match self {
+            Actuator::Threads(threads) => format!("\"{class}\" has {threads:.2} worker threads"),
+            Actuator::Free => format!("\"{class}\" has all worker threads that its limits allow"),
+            Actuator::Concurrency(Some(most)) => {
+                format!("\"{class}\" runs {most} statements at a time")
+            }
+            Actuator::Concurrency(None) => {
+                format!("\"{class}\" runs as many statements as its limits allow")
+            }
+            Actuator::Polluters(Some(workers)) => {
+                format!("polluting statements have {workers} workers of an island")
+            }
+            Actuator::Polluters(None) => "polluting statements have their workers".to_owned(),
+        }
+    }
+
     /// Whole worker threads, at least 1, for a runtime that knows no fractions; `None` without a cap.
     pub fn threads(self) -> Option<u32> {
         match self {

@@ -214,6 +214,7 @@ fn polluters_are_held_before_threads_are_cut_and_let_go_after_they_are_given_bac
     desk.polluting = [false, true];
     let first = desk.step(Some(60), 15.0);
     assert_eq!(actuators(&first), [Actuator::Polluters(Some(4))]);
+    assert_eq!(first[0].actuator.text("WEB"), "polluting statements have 4 workers of an island");
     assert_eq!(
         (first[0].class, first[0].reason.as_str()),
         (desk.web, "P99 of WEB is 60.0 ms, target 50.0 ms")
