@@ -385,7 +385,7 @@ impl Shared {
         if suited.is_empty() { None } else { Some(self.pick(&suited)) }
     }
 
-    /// Those of an island's workers, a bit each, to which this worker may give what waits with it.
+    /// Workers of an island, a bit each, to which this worker may give what waits with it.
     pub(crate) fn takers(&self, worker: WorkerId, idle: u64) -> u64 {
         let me = self.worker(worker);
         if idle == 0 || !self.parts.are_on() || !self.groups.is_contested(me.island) {
