@@ -45,7 +45,7 @@ impl Machine {
         let bed = Bed::new(topology, Place::fake(tree, &self.folder));
         let workers = Workers { bed: Some(bed), ..Workers::default() };
         let mut options = DatabaseOptions { workers, ..DatabaseOptions::default() };
-        for setting in setting {
+        if let Some(setting) = setting {
             options.set("cache_partitioning", setting).expect("a switch");
         }
         Database::with_options(options)
