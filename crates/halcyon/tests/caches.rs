@@ -1,11 +1,12 @@
 //! Statements on divided caches: a database on machines that are not there, whose resctrl is a fake of Intel's and
 //! AMD's. Masks as expected, right answers, and the tree as it was, whatever happens.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use halcyon::{Database, DatabaseOptions, Session, Workers};
 use halcyon_cache::fake::{Fake, Profile};
@@ -16,6 +17,8 @@ use halcyon_workers::Bed;
 
 /// A machine of eight processors on two islands, whose journals go away with the test.
 struct Machine {
+    /// Processors of an island.
+    island: u32,
     fake: Arc<Fake>,
     folder: PathBuf,
     before: BTreeMap<String, String>,
@@ -28,7 +31,7 @@ impl Machine {
         let folder = format!("halcyon-caches-{}-{count}", std::process::id());
         let fake = Arc::new(Fake::new(profile));
         let before = fake.configuration();
-        Machine { fake, folder: std::env::temp_dir().join(folder), before }
+        Machine { island: 4, fake, folder: std::env::temp_dir().join(folder), before }
     }
 
     /// `setting`: what is given at the start; `None`: the default, which ALTER SYSTEM may change.
@@ -40,7 +43,7 @@ impl Machine {
     ) -> Database {
         let mut topology = Topology::flat(&(0..processors).collect::<Vec<_>>());
         for processor in &mut topology.processors {
-            processor.island = processor.cpu / 4;
+            processor.island = processor.cpu / self.island;
         }
         let bed = Bed::new(topology, Place::fake(tree, &self.folder));
         let workers = Workers { bed: Some(bed), ..Workers::default() };
@@ -278,4 +281,45 @@ fn what_a_killed_database_left_is_undone_when_the_next_one_begins() {
     let next = machine.database(None);
     assert!(machine.is_as_before() && machine.journals() == 0);
     drop(next);
+}
+
+/// Workers that run a session's statement, looked at for a while.
+fn workers_of(watcher: &mut Session, session: u32) -> BTreeSet<String> {
+    let text = format!(
+        "SELECT coalesce(string_agg(worker::text, ','), '') FROM halcyon.workers WHERE session = {session}"
+    );
+    let seen: Vec<String> = (0..30).map(|_| one(watcher, &text)).collect();
+    let workers = seen.iter().flat_map(|workers| workers.split(','));
+    workers.filter(|worker| !worker.is_empty()).map(str::to_owned).collect()
+}
+
+#[test]
+fn statements_of_both_kinds_keep_to_their_workers_while_both_are_there() {
+    // On two islands they would be apart anyway.
+    let mut machine = Machine::new(Profile::broadwell());
+    machine.island = 8;
+    let database = machine.database(Some("on"));
+    let mut watcher = database.session();
+    load(&mut watcher);
+    let mut sessions = ["scans", "joins"].map(|name| {
+        let mut session = database.session();
+        run(&mut session, &format!("SET application_name = '{name}'"));
+        session
+    });
+    let numbers = sessions.each_ref().map(Session::id);
+    // Its only row comes in an hour.
+    let long = "SELECT count(*) FROM (SELECT a.v FROM n a, n b, n c WHERE a.v + b.v + c.v > 0) q";
+    let open = sessions.each_mut().map(|session| session.query(long, &[]).expect("it begins"));
+    let began = Instant::now();
+    let used = loop {
+        let used = numbers.map(|number| workers_of(&mut watcher, number));
+        if used.iter().all(|workers| !workers.is_empty()) {
+            break used;
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "{used:?}");
+    };
+    let polluting = ["6", "7"].map(str::to_owned);
+    assert!(used[0].iter().all(|worker| polluting.contains(worker)), "{used:?}");
+    assert!(!used[1].iter().any(|worker| polluting.contains(worker)), "{used:?}");
+    drop(open);
 }

@@ -557,8 +557,13 @@ impl Runtime {
 
     /// The workers as they are now. Without order: each is looked at for itself.
     pub fn workers(&self) -> Vec<WorkerView> {
+        let config_of = |worker: &WorkerShared, config: &WorkerConfig| {
+            let bound = worker.bound.lock();
+            let cpus = if bound.cpus.is_empty() { &config.cpus } else { &bound.cpus };
+            WorkerConfig { cpus: cpus.clone(), ..config.clone() }
+        };
         let view = |(worker, config): (&WorkerShared, &WorkerConfig)| WorkerView {
-            config: config.clone(),
+            config: config_of(worker, config),
             activity: match worker.state.activity.load(Ordering::Relaxed) {
                 BUSY => Activity::Busy,
                 SPINNING => Activity::Spinning,

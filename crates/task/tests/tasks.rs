@@ -919,6 +919,7 @@ fn a_divided_runtime_binds_its_workers_and_takes_them_home_again() {
     runtime.divide(&parts(last)).expect("allowed processors");
     assert_eq!((processors(0), processors(1)), (vec![allowed[0]], vec![last]));
     assert_eq!(runtime.part(WorkerId(1)), Part::Polluting);
+    assert_eq!(runtime.workers()[1].config.cpus, [last]);
     assert!(runtime.divide(&parts(4095)).is_err(), "there is no such processor");
     assert!(!runtime.is_divided(), "all or nothing");
     assert_eq!((processors(0), processors(1)), (allowed.clone(), allowed.clone()));
