@@ -4,12 +4,16 @@
 //! A line is written, and is durable, before the change that it tells of. Undoing is idempotent, and a
 //! change that somebody else has made since stays.
 //!
-//! Format: a line `owner PID START`, then `group NAME`, `masks NAME TEXT`, `cpus NAME LIST`. A last line
-//! without its end is a change that was never made.
+//! Format: a line `owner PID START BOOT`, then `group NAME`, `masks NAME TEXT`, `cpus NAME LIST`. A last line
+//! without its end is a change that was never made. A name that is no name of a group of ours makes the file no journal:
+//! undoing removes folders.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+/// Beginning of the names of all our groups.
+pub const NAMES: &str = "halcyon-";
 
 /// A change that is about to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +59,10 @@ impl Note {
         let (kind, rest) = line.split_once(' ')?;
         let (name, value) = rest.split_once(' ').unwrap_or((rest, ""));
         let (name, value) = (name.to_owned(), value.to_owned());
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+        if !name.starts_with(NAMES) || !name.bytes().all(is_plain) {
+            return None;
+        }
         match kind {
             "group" => Some(Note::Group { name }),
             "masks" => Some(Note::Masks { name, line: value }),
@@ -71,19 +79,32 @@ pub struct Owner {
     pub pid: u32,
     /// When it began, in ticks since the machine's start (`/proc/PID/stat`, field 22).
     pub start: u64,
+    /// The boot of the machine (`boot_id`, as a number); no group outlives it. 0: the kernel does not say.
+    pub boot: u128,
 }
 
 impl Owner {
     /// The process that asks.
     pub fn this() -> Owner {
         let pid = std::process::id();
-        Owner { pid, start: start_of(pid).unwrap_or(0) }
+        Owner { pid, start: start_of(pid).unwrap_or(0), boot: boot() }
     }
 
     /// Whether the process still runs.
     pub fn is_alive(self) -> bool {
-        start_of(self.pid) == Some(self.start)
+        !self.is_of_earlier_boot() && start_of(self.pid) == Some(self.start)
     }
+
+    /// Whether the machine was started since, so that nothing of what the process changed is left.
+    pub fn is_of_earlier_boot(self) -> bool {
+        self.boot != boot()
+    }
+}
+
+/// The number of the machine's boot.
+fn boot() -> u128 {
+    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    u128::from_str_radix(&text.trim().replace('-', ""), 16).unwrap_or(0)
 }
 
 /// When a process began; `None` if there is none.
@@ -134,8 +155,9 @@ impl Journal for FileJournal {
             None => {
                 let file = OpenOptions::new().create_new(true).append(true).open(&self.path)?;
                 let file = self.file.insert(file);
-                let Owner { pid, start } = Owner::this();
-                file.write_all(format!("owner {pid} {start}\n").as_bytes())?;
+                let Owner { pid, start, boot } = Owner::this();
+                file.write_all(format!("owner {pid} {start} {boot:032x}\n").as_bytes())?;
+                sync_name(&self.path)?;
                 file
             }
         };
@@ -152,6 +174,14 @@ impl Journal for FileJournal {
     }
 }
 
+/// Makes the name of a new file durable.
+fn sync_name(path: &Path) -> io::Result<()> {
+    match path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        Some(folder) => File::open(folder)?.sync_all(),
+        None => Ok(()),
+    }
+}
+
 /// The owner and the notes of a journal's bytes. A torn last line is left out.
 ///
 /// Errors: `InvalidData` if the first line names no owner, or a whole line is no note.
@@ -163,13 +193,15 @@ pub fn read(bytes: &[u8]) -> io::Result<(Owner, Vec<Note>)> {
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     let mut lines = whole.lines();
     let owner = lines.next().and_then(|line| {
-        let (pid, start) = line.strip_prefix("owner ")?.split_once(' ')?;
-        Some(Owner { pid: pid.parse().ok()?, start: start.parse().ok()? })
+        let (pid, rest) = line.strip_prefix("owner ")?.split_once(' ')?;
+        let (start, boot) = rest.split_once(' ')?;
+        let boot = u128::from_str_radix(boot, 16).ok()?;
+        Some(Owner { pid: pid.parse().ok()?, start: start.parse().ok()?, boot })
     });
     let owner = match owner {
         Some(owner) => owner,
         // Torn within its first line: nothing was changed yet.
-        None if whole.is_empty() => Owner { pid: 0, start: 0 },
+        None if whole.is_empty() => Owner { pid: 0, start: 0, boot: boot() },
         None => return Err(wrong(1)),
     };
     let notes: io::Result<Vec<Note>> = lines
@@ -216,20 +248,31 @@ mod tests {
     fn a_process_that_began_at_another_time_is_another() {
         let mut owner = Owner::this();
         owner.start += 1;
-        assert!(!owner.is_alive());
+        assert!(!owner.is_alive() && !owner.is_of_earlier_boot());
+        let before = Owner { boot: 1, ..Owner::this() };
+        assert!(!before.is_alive() && before.is_of_earlier_boot());
+    }
+
+    #[test]
+    fn a_journal_that_names_what_is_no_group_of_ours_is_none() {
+        for name in ["other", "halcyon-/../mine", "..", "", "halcyon-a/b"] {
+            let text = format!("owner 7 8 9\ngroup {name}\n");
+            assert!(read(text.as_bytes()).is_err(), "{name:?}");
+        }
+        assert!(read(b"owner 7 8 9\ngroup halcyon-1-2-sensitive\n").is_ok());
     }
 
     #[test]
     fn a_torn_journal_has_the_notes_before_the_tear() {
         let text: String =
-            "owner 7 8\n".to_owned() + &notes().iter().map(Note::line).collect::<String>();
+            "owner 7 8 9\n".to_owned() + &notes().iter().map(Note::line).collect::<String>();
         for length in 0..=text.len() {
             let (owner, read) = read(&text.as_bytes()[..length]).expect("a tear is no damage");
             let lines = text[..length].matches('\n').count();
             assert_eq!(read, notes()[..lines.saturating_sub(1)]);
             assert_eq!(owner.pid, if lines == 0 { 0 } else { 7 });
         }
-        assert!(read(b"owner 7 8\nnonsense\n").is_err());
+        assert!(read(b"owner 7 8 9\nnonsense\n").is_err());
         assert!(read(b"nonsense\ngroup x\n").is_err());
     }
 

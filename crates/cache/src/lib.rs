@@ -26,6 +26,7 @@ pub mod directory;
 pub mod fake;
 pub mod fs;
 pub mod journal;
+pub mod keeper;
 pub mod mask;
 pub mod model;
 pub mod partition;
@@ -34,6 +35,7 @@ pub mod split;
 pub mod undo;
 
 pub use fs::ResctrlFs;
+pub use keeper::{GroupRow, Keeper, Place};
 pub use mask::Mask;
 pub use partition::{Partition, Refused, Settings};
 pub use split::CpuSplit;

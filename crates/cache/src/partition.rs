@@ -37,7 +37,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        let Owner { pid, start } = Owner::this();
+        let Owner { pid, start, .. } = Owner::this();
         Settings { polluting_percent: 10, prefix: format!("halcyon-{pid}-{start}-") }
     }
 }

@@ -4,10 +4,11 @@ use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use halcyon::{Database, Workers};
+use halcyon::{Database, Matrix, Workers};
 use halcyon_console::{Console, ConsoleConfig};
 use halcyon_noise::watch::Watch;
 use halcyon_server::{Server, ServerConfig, TlsFiles, UnixSocket, serve};
@@ -88,10 +89,19 @@ pub struct Options {
     /// Watch what interrupts the server's threads while they run, by the kernel's tracer (as root); the view halcyon.noise tells
     #[arg(long)]
     pub noise_watch: bool,
+    /// File that `halcyon lab interference --matrix` wrote on this machine: it decides which statements share a cache
+    #[arg(long, value_name = "FILE", value_parser = matrix)]
+    pub slowdown_matrix: Option<Arc<Matrix>>,
 }
 
 /// Beginnings of the names of threads that run statements: workers of tasks and network threads.
 const WATCHED: [&str; 2] = ["worker-", "halcyon-lane-"];
+
+/// The slowdown matrix in a file.
+fn matrix(path: &str) -> Result<Arc<Matrix>, String> {
+    let bytes = std::fs::read(path).map_err(|error| error.to_string())?;
+    Matrix::parse(&bytes).map(Arc::new).map_err(|error| error.to_string())
+}
 
 /// The rights of a file, in octal.
 fn file_mode(text: &str) -> Result<u32, String> {
@@ -115,7 +125,8 @@ impl Options {
     fn workers(&self) -> Workers {
         let dedicated = [&self.dedicated.0[..], &self.shield.0].concat();
         let fifo = self.fifo.or_else(|| shield::priority(&self.shield.0));
-        Workers { count: self.workers, dedicated, fifo, ..Workers::default() }
+        let matrix = self.slowdown_matrix.clone();
+        Workers { count: self.workers, dedicated, fifo, matrix, ..Workers::default() }
     }
 
     /// The files of certificate and key.
@@ -314,6 +325,20 @@ mod tests {
         for text in ["0.001", "0", "-1", "NaN", "1000", "many"] {
             assert!(scale_factor(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_slowdown_matrix_is_read_before_the_server_starts() {
+        let path = std::env::temp_dir().join(format!("halcyon-matrix-{}", std::process::id()));
+        let name = path.to_str().unwrap();
+        assert!(matrix(name).unwrap_err().contains("No such file"));
+        std::fs::write(&path, "{\"operators\": 7}").unwrap();
+        let refused = matrix(name).unwrap_err();
+        assert!(refused.contains("\"operators\" of the slowdown matrix"), "{refused}");
+        let sound = r#"{"operators": ["scan"], "partners": ["nobody"], "slowdown": [[1.0]], "conclusive": false}"#;
+        std::fs::write(&path, sound).unwrap();
+        assert_eq!(matrix(name).unwrap().rows().len(), 1);
+        std::fs::remove_file(&path).unwrap();
     }
 
     #[test]

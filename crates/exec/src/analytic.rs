@@ -521,15 +521,19 @@ impl AnalyticalPlan {
     }
 
     /// How the statement's tasks use the cache: as the class says, else as the operators do. These are not asked where
-    /// all workers share one cache, since nothing there depends on the answer.
+    /// all workers share one cache that is not divided, since nothing there depends on the answer.
     fn cache_use(&self, plan: &Arc<dyn ExecutionPlan>, placement: &Placement) -> CacheUse {
         match placement.cache {
             CacheClass::Polluting => CacheUse::Polluting,
             CacheClass::Sensitive => CacheUse::Sensitive,
-            CacheClass::Auto if self.waits || self.df.runtime().island_count() < 2 => {
-                CacheUse::Adaptive
+            CacheClass::Auto if self.waits => CacheUse::Adaptive,
+            CacheClass::Auto => {
+                let runtime = self.df.runtime();
+                match runtime.island_count() < 2 && !runtime.is_divided() {
+                    true => CacheUse::Adaptive,
+                    false => cache_use(plan, CacheSizes::of_this_machine()),
+                }
             }
-            CacheClass::Auto => cache_use(plan, CacheSizes::of_this_machine()),
         }
     }
 

@@ -134,9 +134,10 @@ impl Database {
         checkpoint::checkpoint(&self.shared, &Pace { bytes_per_s, ..Pace::default() })
     }
 
-    /// Writes the rest of the log, including commits that no session waited for. Later commits are
-    /// refused. Dropping the last handle and session does the same.
+    /// Gives divided caches back, and writes the rest of the log, including commits that no session waited for. Later
+    /// commits are refused. Dropping the last handle and session does the same.
     pub fn close(&self) {
+        self.shared.datafusion.crew().close();
         if let Some(durable) = &self.shared.durable {
             durable.stop.store(true, Ordering::Relaxed);
             durable.log.close();

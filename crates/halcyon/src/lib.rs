@@ -107,7 +107,7 @@ pub use workload_live::ClassLatency;
 // purpose.
 pub use halcyon_machine::{Counted, Mapped};
 pub use halcyon_pgcatalog::function_oid;
-pub use halcyon_plan::workers::Workers;
+pub use halcyon_plan::workers::{Matrix, Workers};
 pub use halcyon_spill::{SpillCounts, SpillFolder};
 pub use halcyon_sql::client_types::{ClientType, Shape};
 pub use halcyon_sql::coerce::arrays;

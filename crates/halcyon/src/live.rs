@@ -10,9 +10,9 @@ use halcyon_catalog::{Catalog, Table};
 use halcyon_machine::topology::list_text;
 use halcyon_pgcatalog::{
     Accounts, AdmissionRow, AdvisoryKey, AdvisoryRequest, AdvisoryRow, ClassRow, ControllerRow,
-    CursorRow, EffectiveRow, Effects, EventRow, LatencyRow, Live, LockRow, LogRow, NoiseRow,
-    QueueRow, SessionRow, SessionShare, SessionState, SettingRow, StatementRow, TasksRow,
-    TransactionRow, WorkerRow,
+    CursorRow, EffectiveRow, Effects, EventRow, GroupRow, LatencyRow, Live, LockRow, LogRow,
+    MatrixRow, QueueRow, SessionRow, SessionShare, SessionState, SettingRow, StatementRow,
+    TasksRow, TransactionRow, WorkerRow,
 };
 use halcyon_plan::executions::Execution;
 use halcyon_plan::lock_errors::cancelled;
@@ -20,7 +20,7 @@ use halcyon_prepare::shapes::MissReason;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::utility::{Modes, isolation_name, parse_isolation};
 use halcyon_store::Partition;
-use halcyon_task::{Activity, CacheUse, WorkerCounters, WorkerKind, WorkerView};
+use halcyon_task::{Activity, WorkerCounters, WorkerKind, WorkerView};
 use halcyon_txn::advisory::Step;
 use halcyon_txn::{CancelToken, Mode, TransactionState, WaitLimits, cut};
 
@@ -213,16 +213,12 @@ impl Live for View {
         self.entry.settings().rows(&around)
     }
 
-    fn noise(&self) -> Vec<NoiseRow> {
-        let row = |row: halcyon_noise::watch::Row| NoiseRow {
-            processor: row.cpu,
-            cause: row.cause,
-            interruptions: row.count,
-            total_us: row.total_us,
-            worst_us: row.worst_us,
-            last_us: row.last_us,
-        };
-        halcyon_noise::watch::rows().into_iter().map(row).collect()
+    fn cache(&self) -> Vec<GroupRow> {
+        self.shared.datafusion.crew().cache_groups()
+    }
+
+    fn interference(&self) -> Vec<MatrixRow> {
+        self.shared.datafusion.crew().interference()
     }
 
     fn workers(&self) -> Vec<WorkerRow> {
@@ -269,11 +265,7 @@ impl Live for View {
                 workers: execution.workers as u64,
                 class: snapshot.class(halcyon_workload::ClassId(place.class)).name.to_string(),
                 band: place.name(),
-                cache_use: match execution.cache {
-                    CacheUse::Adaptive => "adaptive",
-                    CacheUse::Sensitive => "sensitive",
-                    CacheUse::Polluting => "polluting",
-                },
+                cache_use: execution.cache.name(),
             }
         };
         self.shared.datafusion.executions().under_way().into_iter().map(row).collect()

@@ -9,7 +9,7 @@ use halcyon_pgcatalog::{
 };
 use halcyon_task::ClassId as TaskClass;
 use halcyon_workload::gate::EventKind;
-use halcyon_workload::target::{Action, Actuator, State, View};
+use halcyon_workload::target::{State, View};
 use halcyon_workload::{Class, ClassId, Key, Quantile, Snapshot};
 
 use crate::shared::Shared;
@@ -221,24 +221,10 @@ pub(crate) fn controllers(shared: &Shared) -> Vec<ControllerRow> {
                 State::Unreachable => "TARGET_UNREACHABLE",
                 State::TooTight => "TARGET_TOO_TIGHT",
             },
-            action: last.map(|last| action_text(&snapshot, last)),
+            action: last.map(|last| last.actuator.text(&name_of(&snapshot, last.class))),
             reason: last.map(|last| last.reason.clone()),
             given_up: view.given_up_slots,
         })
     };
     keeper.targets.views().into_iter().filter_map(row).collect()
-}
-
-fn action_text(snapshot: &Snapshot, action: &Action) -> String {
-    let class = name_of(snapshot, action.class);
-    match action.actuator {
-        Actuator::Threads(threads) => format!("\"{class}\" has {threads:.2} worker threads"),
-        Actuator::Free => format!("\"{class}\" has all worker threads that its limits allow"),
-        Actuator::Concurrency(Some(most)) => {
-            format!("\"{class}\" runs {most} statements at a time")
-        }
-        Actuator::Concurrency(None) => {
-            format!("\"{class}\" runs as many statements as its limits allow")
-        }
-    }
 }

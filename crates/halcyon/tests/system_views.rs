@@ -16,6 +16,8 @@ use halcyon::{
     Counted, Database, DatabaseOptions, Session, SqlState, Value, Workers, params, testing,
 };
 
+#[path = "system_views/caches.rs"]
+mod caches;
 #[path = "system_views/class_state.rs"]
 mod class_state;
 #[path = "../../txn/tests/crashes/disk.rs"]
@@ -48,6 +50,27 @@ const SITUATIONS: &[Situation] = &[
         "noise",
         &["processor", "cause", "interruptions", "total_ms", "worst_ms", "last"],
         what_interrupts_the_server,
+    ),
+    (
+        "cache",
+        &[
+            "group",
+            "cache",
+            "state",
+            "reason",
+            "mask",
+            "ways",
+            "processors",
+            "occupancy_bytes",
+            "memory_bytes",
+            "source",
+        ],
+        caches::what_fills_the_caches,
+    ),
+    (
+        "interference",
+        &["operator", "partner", "slowdown", "cache_use", "contradicted"],
+        caches::what_operators_cost_each_other,
     ),
     (
         "tasks",
@@ -334,7 +357,7 @@ macro_rules! views {
     };
 }
 
-views! { sessions statements locks workers tasks transactions memory memory_accounts views log settings workload_classes workload_mappings
+views! { sessions statements locks workers noise cache interference tasks transactions memory memory_accounts views log settings workload_classes workload_mappings
 m_workload_effective m_admission_control_statistics m_admission_control_queues m_admission_control_events
 m_workload_class_statistics m_workload_class_latency m_workload_controller }
 

@@ -42,6 +42,12 @@ pub fn set_thread(thread: u32, cpus: &[u32]) -> io::Result<()> {
     set_of(thread.ok_or_else(|| io::Error::from_raw_os_error(libc::ESRCH))?, cpus)
 }
 
+/// The kernel's number of the calling thread, for [`set_thread`].
+pub fn this_thread() -> u32 {
+    // SAFETY: takes no arguments and touches no memory of ours.
+    u32::try_from(unsafe { libc::gettid() }).unwrap_or(0)
+}
+
 /// Thread 0 is the caller.
 fn set_of(thread: libc::pid_t, cpus: &[u32]) -> io::Result<()> {
     let mut mask: Mask = [0; MASK_WORDS];
@@ -94,7 +100,8 @@ mod tests {
             assert!(set_thread(0, &[last]).is_err() && set_thread(u32::MAX, &[last]).is_err());
             let own = std::fs::read_link("/proc/thread-self").expect("proc is mounted");
             let own = own.file_name().and_then(|name| name.to_str()?.parse().ok());
-            set_thread(own.expect("a number"), &allowed).expect("it may go back");
+            assert_eq!(own, Some(this_thread()));
+            set_thread(this_thread(), &allowed).expect("it may go back");
             assert_eq!(get().expect("affinity can be asked for"), allowed);
         })
         .join()

@@ -284,7 +284,7 @@ fn resctrl(root: &Path) -> Feature {
     };
     let action = so(
         state,
-        "not used: cache partitions can be set up for Halcyon's threads from outside",
+        "the setting cache_partitioning divides the last-level cache for workers; off unless it is turned on",
         "programs share the last-level cache; groups of tasks can be kept apart by island only",
     );
     Feature { name: "cache partitions (resctrl)", state, why, action }

@@ -281,11 +281,27 @@ mod tests {
         assert!(reporter.arms().iter().all(|arm| arm.figures["slowdown"].as_f64() > Some(0.0)));
         let text = std::fs::read_to_string(&matrix).expect("it was written");
         let read: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
+        let of_engine =
+            halcyon_workers::Matrix::parse(text.as_bytes()).expect("the engine reads it");
+        assert_eq!(of_engine.rows().len(), count * (count + 1));
         assert_eq!(read["slowdown"].as_array().expect("rows").len(), count);
         let drawn = std::fs::read_to_string(&svg).expect("it was written");
         assert_eq!(drawn.matches("stroke=\"grey\"").count(), count * (count + 1));
         for path in [svg, matrix] {
             std::fs::remove_file(path).expect("it was written");
+        }
+    }
+
+    #[test]
+    fn the_engine_knows_the_operators_by_name_as_the_experiment_does() {
+        use halcyon_task::CacheUse;
+        for operator in OPERATORS {
+            let wanted = match operator.expected {
+                Expected::Polluting => CacheUse::Polluting,
+                Expected::Sensitive => CacheUse::Sensitive,
+                Expected::Neither => CacheUse::Adaptive,
+            };
+            assert_eq!(halcyon_workers::use_of(operator.name), wanted, "{}", operator.name);
         }
     }
 

@@ -20,7 +20,9 @@ use super::effects::{AdvisoryKey, Effects};
 use super::memory;
 use super::objects::{What, table_of};
 use super::view::{Moment, Name, system_views};
+use halcyon_cache::GroupRow;
 use halcyon_catalog::{Catalog, Table};
+use halcyon_workers::MatrixRow;
 
 system_views! {
     /// One row per open session.
@@ -125,6 +127,47 @@ system_views! {
         sleeps: u64,
     }
 
+    /// One row per group of processors and last-level cache that `cache_partitioning` divides, or per group with the reason why
+    /// it does not. Of machines without a counter nothing is told that one would count.
+    cache: Cache from cache {
+        /// `polluting` or `sensitive`, or `default`: all other processors, which fill all ways.
+        group: &'static str,
+        /// The kernel's id of the cache; NULL while it is not divided.
+        cache: Option<u32>,
+        /// `on` or `off`.
+        state: &'static str,
+        /// Why the cache is not divided; if it is, what is not known of the effect.
+        reason: Option<String>,
+        /// Ways of the cache that the group fills, in hexadecimal digits.
+        mask: Option<String>,
+        /// Number of these ways.
+        ways: Option<u32>,
+        /// Processors of the group on all caches, as a list such as 0-3.
+        processors: Option<String>,
+        /// Bytes that the group has in the cache.
+        occupancy_bytes: Option<u64>,
+        /// Bytes that the group has had from memory since it was made: the bandwidth is what they grow by.
+        memory_bytes: Option<u64>,
+        /// `hardware`, or `fake` in tests.
+        source: &'static str,
+    }
+
+    /// One row per operator and partner of the file that `halcyon serve --slowdown-matrix` names: what
+    /// `halcyon lab interference` has measured of operators beside each other.
+    interference: Interference from interference {
+        /// The operator.
+        operator: String,
+        /// The operator beside it; `nobody` for a second measurement alone.
+        partner: String,
+        /// The operator's time beside the partner by its time alone.
+        slowdown: f64,
+        /// How statements like the operator are annotated, as in `halcyon.tasks`.
+        cache_use: &'static str,
+        /// Whether a sensitive operator hardly lost by a polluting one, which the annotations deny; NULL for other pairs, and if
+        /// nothing could be concluded.
+        contradicted: Option<bool>,
+    }
+
     /// One row per processor and cause that interrupted threads of this server while they ran, for superusers; none unless
     /// `halcyon serve --noise-watch` watches. What the kernel does not see, a hypervisor's work, is not among it.
     noise: Noise from noise {
@@ -161,7 +204,8 @@ system_views! {
         /// The band that they wait in: urgent, high, normal or low.
         band: &'static str,
         /// How they use the shared cache: `sensitive` (they live from it), `polluting` (they fill it with what is not
-        /// read again) or `adaptive`. The class's CACHE CLASS says so, else their operators do where there are several islands.
+        /// read again) or `adaptive`. The class's CACHE CLASS says so, else their operators do where there are several islands, or
+        /// divided caches.
         cache_use: &'static str,
     }
 
@@ -379,15 +423,42 @@ fn noise(context: &Context) -> Vec<Noise> {
     if !context.is_superuser() {
         return Vec::new();
     }
-    let row = |row: NoiseRow| Noise {
-        processor: row.processor,
+    let row = |row: halcyon_noise::watch::Row| Noise {
+        processor: row.cpu,
         cause: row.cause,
-        interruptions: row.interruptions,
+        interruptions: row.count,
         total_ms: row.total_us / 1e3,
         worst_ms: row.worst_us / 1e3,
         last: Moment(row.last_us),
     };
-    context.live.noise().into_iter().map(row).collect()
+    halcyon_noise::watch::rows().into_iter().map(row).collect()
+}
+
+fn cache(context: &Context) -> Vec<Cache> {
+    let row = |row: GroupRow| Cache {
+        group: row.group,
+        cache: row.cache,
+        state: if row.is_on { "on" } else { "off" },
+        reason: row.reason,
+        mask: row.mask.map(|mask| mask.to_string()),
+        ways: row.mask.map(|mask| mask.count()),
+        processors: row.processors,
+        occupancy_bytes: row.occupancy_bytes,
+        memory_bytes: row.memory_bytes,
+        source: row.source,
+    };
+    context.live.cache().into_iter().map(row).collect()
+}
+
+fn interference(context: &Context) -> Vec<Interference> {
+    let row = |row: MatrixRow| Interference {
+        operator: row.operator,
+        partner: row.partner,
+        slowdown: row.slowdown,
+        cache_use: row.cache_use,
+        contradicted: row.is_contradicted,
+    };
+    context.live.interference().into_iter().map(row).collect()
 }
 
 fn tasks(context: &Context) -> Vec<Tasks> {
@@ -585,8 +656,12 @@ pub trait Live: Send + Sync {
     }
     /// Workers of the task runtime, if it runs.
     fn workers(&self) -> Vec<WorkerRow>;
-    /// What interrupted threads of the server, if that is watched.
-    fn noise(&self) -> Vec<NoiseRow> {
+    /// Groups of processors that fill parts of the last-level caches.
+    fn cache(&self) -> Vec<GroupRow> {
+        Vec::new()
+    }
+    /// What operators cost each other.
+    fn interference(&self) -> Vec<MatrixRow> {
         Vec::new()
     }
     /// Statements whose tasks are on the workers.
@@ -807,23 +882,6 @@ pub struct WorkerRow {
     pub longest_ns: u64,
     /// How often it went to sleep.
     pub sleeps: u64,
-}
-
-/// What a cause took of the server's threads on one processor. Times are microseconds.
-#[derive(Clone, Debug, Default)]
-pub struct NoiseRow {
-    /// The processor.
-    pub processor: u32,
-    /// Name of the cause.
-    pub cause: String,
-    /// Number of interruptions.
-    pub interruptions: u64,
-    /// Time that they took.
-    pub total_us: f64,
-    /// The longest.
-    pub worst_us: f64,
-    /// When the last one ended, since 1970-01-01 UTC.
-    pub last_us: i64,
 }
 
 /// A statement whose tasks are on the workers.

@@ -54,10 +54,12 @@ pub use class_state::{
 };
 pub use effects::{AdvisoryKey, AdvisoryRequest, Effects};
 pub use functions::{function, functions, is_known as is_function};
+pub use halcyon_cache::GroupRow;
 pub use halcyon_views::{
-    Accounts, AdvisoryRow, CursorRow, Live, LockRow, LogRow, NoiseRow, SessionRow, SessionShare,
+    Accounts, AdvisoryRow, CursorRow, Live, LockRow, LogRow, SessionRow, SessionShare,
     SessionState, SettingRow, StatementRow, TasksRow, TransactionRow, WorkerRow,
 };
+pub use halcyon_workers::MatrixRow;
 pub use rewrite::rewrite;
 
 use measuring::Taken;

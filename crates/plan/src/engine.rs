@@ -2,24 +2,22 @@
 //! operators as tasks.
 //! [`mod@crate::setup`] puts functions and rules in.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::runtime::set_join_set_tracer;
 use datafusion::execution::SessionState;
-use halcyon_base::memory;
 use halcyon_scan::sample::Samples;
 use halcyon_spill::SpillFolder;
 use halcyon_task::{Runtime, Shares};
-use parking_lot::Mutex;
 
 use crate::accounts::Accounts;
 use crate::brief::Brief;
 use crate::executions::Executions;
 use crate::quotas::Quotas;
 use crate::system_names::SystemSchemas;
-use crate::workers::{self, Workers};
+use crate::workers::{Crew, Workers};
 
 /// DataFusion as all statements share it: functions, rules, workers. Clones share one instance.
 #[derive(Clone)]
@@ -28,11 +26,7 @@ pub struct DataFusion(Arc<Shared>);
 struct Shared {
     /// The system schemas without a running engine.
     system: Box<dyn SystemSchemas>,
-    workers: Workers,
-    /// Started by the first statement that needs workers.
-    runtime: OnceLock<Arc<Runtime>>,
-    /// Wakes workers that sleep when memory is to be given back.
-    waking: OnceLock<Arc<memory::Waking>>,
+    crew: Crew,
     state: SessionState,
     /// A state without functions, cheap to copy, for physical planning, which looks up none.
     bare: SessionState,
@@ -44,16 +38,6 @@ struct Shared {
     samples: Arc<Samples>,
     /// The folder for what statements cannot hold; empty: they fail instead.
     spill: OnceLock<Arc<SpillFolder>>,
-    /// How workload classes share the workers' time, once somebody has said so.
-    shares: Mutex<Option<Shares>>,
-    /// Workers of an island that may run statements which pollute the cache; 0: all.
-    polluters: AtomicUsize,
-}
-
-fn share(runtime: &Runtime, shares: Shares) {
-    if let Err(refused) = runtime.set_shares(shares) {
-        tracing::warn!("workload classes share the workers as before: {refused}");
-    }
 }
 
 impl DataFusion {
@@ -69,9 +53,7 @@ impl DataFusion {
         let _ = set_join_set_tracer(&Accounts);
         DataFusion(Arc::new(Shared {
             system,
-            workers,
-            runtime: OnceLock::new(),
-            waking: OnceLock::new(),
+            crew: Crew::new(workers),
             brief: Brief::of(&state.optimizer().rules),
             state,
             bare,
@@ -80,8 +62,6 @@ impl DataFusion {
             quotas: Quotas::default(),
             samples: Arc::default(),
             spill: OnceLock::new(),
-            shares: Mutex::default(),
-            polluters: AtomicUsize::new(0),
         }))
     }
 
@@ -122,36 +102,22 @@ impl DataFusion {
 
     /// What was said of the workers.
     pub fn workers(&self) -> &Workers {
-        &self.0.workers
+        self.0.crew.workers()
     }
 
     /// The workers that operators run on, started if they are not.
     pub fn runtime(&self) -> &Arc<Runtime> {
-        self.0.runtime.get_or_init(|| {
-            let runtime = Arc::new(workers::start(&self.0.workers));
-            let waking = workers::waking(&runtime);
-            memory::wake_for_collections(&waking);
-            let _ = self.0.waking.set(waking);
-            if let Some(shares) = self.0.shares.lock().clone() {
-                share(&runtime, shares);
-            }
-            runtime.limit_all_polluters(self.0.polluters.load(Ordering::SeqCst));
-            runtime
-        })
+        self.0.crew.runtime()
     }
 
-    /// Lets statements that pollute the shared cache run on so many workers of each island at once; 0 for all.
-    pub fn limit_polluters(&self, workers: usize) {
-        self.0.polluters.store(workers, Ordering::SeqCst);
-        self.started_runtime().inspect(|runtime| runtime.limit_all_polluters(workers));
+    /// The workers while the database runs: their limits, and the caches that they fill.
+    pub fn crew(&self) -> &Crew {
+        &self.0.crew
     }
 
     /// Divides the workers' time among workload classes.
     pub fn set_shares(&self, shares: Shares) {
-        *self.0.shares.lock() = Some(shares.clone());
-        if let Some(runtime) = self.started_runtime() {
-            share(runtime, shares);
-        }
+        self.0.crew.set_shares(shares);
     }
 
     /// The statements that run on the workers.
@@ -181,6 +147,6 @@ impl DataFusion {
 
     /// The workers that operators run on, if a statement has needed them so far.
     pub fn started_runtime(&self) -> Option<&Arc<Runtime>> {
-        self.0.runtime.get()
+        self.0.crew.started()
     }
 }

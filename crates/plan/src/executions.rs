@@ -1,6 +1,6 @@
 //! The analytical statements under way: whose they are, and the groups of their tasks.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -96,6 +96,13 @@ impl Executions {
         let mut all = self.under_way.lock();
         all.retain(|execution| !execution.group.is_done());
         all.clone()
+    }
+
+    /// Classes with statements under way that pollute the shared cache.
+    pub fn polluting_classes(&self) -> HashSet<u8> {
+        let all = self.under_way().into_iter();
+        let polluting = all.filter(|execution| execution.cache == CacheUse::Polluting);
+        polluting.map(|execution| execution.place.lock().class).collect()
     }
 
     /// Has the statements of a session, those to come as well, run in this band at least, until the band is taken back.

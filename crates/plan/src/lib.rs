@@ -60,4 +60,4 @@ pub mod updatable_views;
 pub mod user_types;
 mod values_lists;
 mod windows;
-pub mod workers;
+pub use halcyon_workers as workers;

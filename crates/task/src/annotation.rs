@@ -167,6 +167,20 @@ pub enum CacheUse {
     Polluting = 2,
 }
 
+impl CacheUse {
+    /// All uses, in the order of their numbers.
+    pub const ALL: [CacheUse; 3] = [CacheUse::Adaptive, CacheUse::Sensitive, CacheUse::Polluting];
+
+    /// The use's name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            CacheUse::Adaptive => "adaptive",
+            CacheUse::Sensitive => "sensitive",
+            CacheUse::Polluting => "polluting",
+        }
+    }
+}
+
 /// The annotation of a task. Sixteen bytes; built by chaining.
 ///
 /// ```

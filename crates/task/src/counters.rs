@@ -214,7 +214,7 @@ pub enum Activity {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WorkerView {
-    /// Where the worker is, and of which kind.
+    /// Where the worker is, and of which kind; the processors are those that it is bound to while the runtime is divided.
     pub config: WorkerConfig,
     /// What the worker does.
     pub activity: Activity,

@@ -193,7 +193,8 @@ impl Group {
         self.quotas.push(quota.clone());
     }
 
-    /// Says how the group's tasks use the cache, which decides about the island of [`Locality::OneIsland`]. A group that
+    /// Says how the group's tasks use the cache, which decides about the island of [`Locality::OneIsland`], and on a divided
+    /// runtime ([`crate::Runtime::divide`]) about the workers. A group that
     /// pollutes the cache runs on no more workers of an island than [`crate::Runtime::limit_polluters`] allows.
     pub fn cache(&mut self, cache: CacheUse) {
         self.cache = cache;
@@ -236,6 +237,7 @@ impl Group {
         if !shared.accepts() {
             return Err(EnqueueError::ShutDown);
         }
+        self.lease.state().use_cache(self.cache);
         let mut workers = self.place(locality)?;
         let pollutes = self.cache == CacheUse::Polluting;
         if self.limit.is_some() || !self.quotas.is_empty() || pollutes {
@@ -269,8 +271,20 @@ impl Group {
         Ok(running)
     }
 
-    /// The workers that the group may use.
+    /// The workers that the group may use, and that suit it.
     fn place(&self, locality: Locality) -> Result<Vec<WorkerId>, EnqueueError> {
+        let workers = self.allowed(locality)?;
+        let (shared, id) = (&self.lease.shared, self.lease.id);
+        if !shared.parts.are_on() {
+            return Ok(workers);
+        }
+        let suited = workers.iter().copied().filter(|worker| shared.suits(id, *worker));
+        let suited: Vec<WorkerId> = suited.collect();
+        Ok(if suited.is_empty() { workers } else { suited })
+    }
+
+    /// The workers that the group may use.
+    fn allowed(&self, locality: Locality) -> Result<Vec<WorkerId>, EnqueueError> {
         let (shared, state) = (&self.lease.shared, self.lease.state());
         let known = |island: IslandId| {
             let known = usize::from(island.0) < shared.islands.len();
@@ -279,6 +293,7 @@ impl Group {
         let island = match locality {
             Locality::Spread => {
                 state.island.store(0, Ordering::SeqCst);
+                shared.groups.count_neighbour(self.lease.id, None, self.cache);
                 return Ok(shared.free_workers(None));
             }
             Locality::OneIsland => shared.best_island(self.cache),
@@ -292,7 +307,7 @@ impl Group {
             }
         };
         state.island.store(u32::from(island.0) + 1, Ordering::SeqCst);
-        shared.groups.count_neighbour(self.lease.id, island, self.cache);
+        shared.groups.count_neighbour(self.lease.id, Some(island), self.cache);
         let free = shared.free_workers(Some(island));
         Ok(if free.is_empty() {
             shared.islands[usize::from(island.0)].workers.clone()

@@ -9,7 +9,7 @@
 //! 2. A number is given out again only when `live` is 0 and no handle is left.
 
 use crate::annotation::{Annotation, CacheUse, IslandId, WorkerId};
-use halcyon_base::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+use halcyon_base::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, Ordering};
 use halcyon_base::sync::{Condvar, Mutex};
 use std::error::Error;
 use std::fmt;
@@ -39,6 +39,8 @@ const FAILED: u32 = 2;
 const PHASE: u32 = 3;
 /// The group has a limit of workers.
 const LIMITED: u32 = 4;
+/// Where the group's tasks run depends on how it uses the cache.
+const CHOOSY: u32 = 8;
 
 /// One row of the table.
 #[repr(align(128))]
@@ -46,9 +48,11 @@ const LIMITED: u32 = 4;
 pub(crate) struct GroupState {
     /// Tasks that wait or run, at least.
     pub(crate) live: AtomicI64,
-    /// `RUNNING`, `ABORTED` or `FAILED`, and `LIMITED`. 0: a task of the group runs without a
+    /// `RUNNING`, `ABORTED` or `FAILED`, and `LIMITED` and `CHOOSY`. 0: a task of the group runs without a
     /// further look.
     state: AtomicU32,
+    /// How the group uses the cache, as [`CacheUse`]'s number.
+    cache: AtomicU8,
     /// Island that the group's tasks stay on, plus 1; 0: any.
     pub(crate) island: AtomicU32,
     /// Band and class that the group was moved to, as [`Annotation::ring`] plus 1; 0: it was not.
@@ -68,8 +72,8 @@ pub(crate) struct Inner {
     pub(crate) wakers: Vec<Waker>,
     /// Workers that only this group may use.
     pub(crate) owned: Vec<WorkerId>,
-    /// The island that counts the group among its neighbours of the cache, and as which kind.
-    pub(crate) counted: Option<(IslandId, CacheUse)>,
+    /// The island that counts the group among its neighbours of the cache (none: all do), and as which kind.
+    pub(crate) counted: Option<(Option<IslandId>, CacheUse)>,
     /// What follows the group's end.
     pub(crate) then: Option<Then>,
     /// The last handle is gone.
@@ -86,7 +90,7 @@ impl GroupState {
         self.state.load(Ordering::Relaxed) & PHASE != RUNNING
     }
 
-    /// Whether the group is neither stopped nor limited.
+    /// Whether the group is neither stopped nor limited, and runs anywhere whatever the cache is divided into.
     #[inline]
     pub(crate) fn plain(&self) -> bool {
         self.state.load(Ordering::Relaxed) == 0
@@ -99,6 +103,18 @@ impl GroupState {
     /// The group has a limit of workers from now on.
     pub(crate) fn limit(&self) {
         self.state.fetch_or(LIMITED, Ordering::SeqCst);
+    }
+
+    /// The group uses the cache in this way.
+    pub(crate) fn use_cache(&self, cache: CacheUse) {
+        self.cache.store(cache as u8, Ordering::SeqCst);
+        if cache != CacheUse::Adaptive {
+            self.state.fetch_or(CHOOSY, Ordering::SeqCst);
+        }
+    }
+
+    pub(crate) fn cache_use(&self) -> CacheUse {
+        CacheUse::ALL[usize::from(self.cache.load(Ordering::Relaxed))]
     }
 
     /// The group's tasks are to be dropped. Wakes the group's sleepers.
@@ -181,26 +197,24 @@ pub(crate) struct GroupTable {
     moved: AtomicU32,
     /// Counts moves: a worker that sees another number sorts what waits with it.
     moves: AtomicU32,
-    /// Groups that live from the cache and groups that pollute it, by island.
+    /// Groups by island and use of the cache.
     neighbours: Box<[Neighbours]>,
+    /// What a group of one use and a group of another cost each other on one island.
+    costs: [[AtomicU32; 3]; 3],
 }
 
-/// The groups on an island that said how they use the cache and that have not ended.
+/// The groups on an island, by how they use the cache, that have not ended.
 #[derive(Default)]
-struct Neighbours {
-    sensitive: AtomicU32,
-    polluting: AtomicU32,
-}
+struct Neighbours([AtomicU32; 3]);
 
 impl Neighbours {
-    fn of(&self, cache: CacheUse) -> Option<&AtomicU32> {
-        match cache {
-            CacheUse::Adaptive => None,
-            CacheUse::Sensitive => Some(&self.sensitive),
-            CacheUse::Polluting => Some(&self.polluting),
-        }
+    fn of(&self, cache: CacheUse) -> &AtomicU32 {
+        &self.0[cache as usize]
     }
 }
+
+/// Costs without measurements: one for each pair of a group that pollutes the cache and one that lives from it.
+pub(crate) const COSTS: [[u32; 3]; 3] = [[0, 0, 0], [0, 0, 1], [0, 1, 0]];
 
 /// Numbers of rows without a group.
 struct FreeRows {
@@ -224,26 +238,47 @@ impl GroupTable {
             moved: AtomicU32::new(0),
             moves: AtomicU32::new(0),
             neighbours: (0..islands).map(|_| Neighbours::default()).collect(),
+            costs: COSTS.map(|row| row.map(AtomicU32::new)),
         }
     }
 
-    /// Counts a group on an island until it has ended.
-    pub(crate) fn count_neighbour(&self, id: GroupId, island: IslandId, cache: CacheUse) {
-        if let Some(count) = self.neighbours[usize::from(island.0)].of(cache) {
-            count.fetch_add(1, Ordering::SeqCst);
-            self.state(id).inner.lock().counted = Some((island, cache));
+    /// Says what groups of two uses cost each other.
+    pub(crate) fn set_costs(&self, costs: [[u32; 3]; 3]) {
+        for (row, costs) in self.costs.iter().zip(costs) {
+            row.iter().zip(costs).for_each(|(cost, given)| cost.store(given, Ordering::SeqCst));
         }
     }
 
-    /// How many groups of an island a group that uses the cache in this way would hurt, or be hurt by.
-    pub(crate) fn neighbours_hurt(&self, island: IslandId, cache: CacheUse) -> u32 {
-        let other = match cache {
-            CacheUse::Adaptive => CacheUse::Adaptive,
-            CacheUse::Sensitive => CacheUse::Polluting,
-            CacheUse::Polluting => CacheUse::Sensitive,
+    /// Counts a group on an island, or on all, until it has ended.
+    pub(crate) fn count_neighbour(&self, id: GroupId, island: Option<IslandId>, cache: CacheUse) {
+        self.each_neighbours(island, |of| {
+            of.of(cache).fetch_add(1, Ordering::SeqCst);
+        });
+        self.state(id).inner.lock().counted = Some((island, cache));
+    }
+
+    fn each_neighbours(&self, island: Option<IslandId>, each: impl FnMut(&Neighbours)) {
+        match island {
+            Some(island) => [&self.neighbours[usize::from(island.0)]].into_iter().for_each(each),
+            None => self.neighbours.iter().for_each(each),
+        }
+    }
+
+    /// What a group that uses the cache in this way and the groups of an island would cost each other.
+    pub(crate) fn neighbours_hurt(&self, island: IslandId, cache: CacheUse) -> u64 {
+        let neighbours = &self.neighbours[usize::from(island.0)];
+        let cost = |other: CacheUse| {
+            let cost = self.costs[cache as usize][other as usize].load(Ordering::Relaxed);
+            u64::from(cost) * u64::from(neighbours.of(other).load(Ordering::SeqCst))
         };
-        let count = self.neighbours[usize::from(island.0)].of(other);
-        count.map_or(0, |count| count.load(Ordering::SeqCst))
+        CacheUse::ALL.into_iter().map(cost).sum()
+    }
+
+    /// Whether both groups that live from an island's cache and groups that pollute it are there.
+    pub(crate) fn is_contested(&self, island: IslandId) -> bool {
+        let neighbours = &self.neighbours[usize::from(island.0)];
+        let is_there = |cache| neighbours.of(cache).load(Ordering::Relaxed) > 0;
+        is_there(CacheUse::Sensitive) && is_there(CacheUse::Polluting)
     }
 
     /// The number of a row without a group; the table grows where there is none.
@@ -333,8 +368,9 @@ impl GroupTable {
             release(worker);
         }
         if let Some((island, cache)) = inner.counted.take() {
-            let count = self.neighbours[usize::from(island.0)].of(cache);
-            count.expect("it was counted").fetch_sub(1, Ordering::SeqCst);
+            self.each_neighbours(island, |of| {
+                of.of(cache).fetch_sub(1, Ordering::SeqCst);
+            });
         }
         state.done.notify_all();
         let wakers = std::mem::take(&mut inner.wakers);
@@ -354,6 +390,7 @@ impl GroupTable {
         let state = self.state(id);
         state.state.store(RUNNING, Ordering::SeqCst);
         state.island.store(0, Ordering::SeqCst);
+        state.cache.store(CacheUse::Adaptive as u8, Ordering::SeqCst);
         if state.moved.swap(0, Ordering::SeqCst) != 0 {
             self.moved.fetch_sub(1, Ordering::SeqCst);
         }

@@ -46,6 +46,7 @@ mod guest;
 pub mod measure;
 mod morsel;
 mod offload;
+mod parts;
 #[doc(hidden)]
 pub mod planted;
 mod reply;
@@ -74,6 +75,7 @@ pub use group_table::{EnqueueError, GroupError};
 pub use guard::Guard;
 pub use guest::Guest;
 pub use morsel::{Morsels, Pull};
+pub use parts::{Part, WorkerPart};
 pub use reply::{Reply, TaskError};
 pub use resource::{Changed, Latch, Owned, OwnedGuard, Version, WriteGuard};
 pub use runtime::{AbsenceError, Runtime, Shutdown};

@@ -12,12 +12,13 @@ use crate::future::{FutureHandle, future_task};
 use crate::group::{Group, Quota};
 use crate::group_table::GroupId;
 use crate::guard::Guard;
+use crate::parts::{Part, WorkerPart};
 use crate::reply::{Reply, TaskError, reply};
 use crate::resource::Owned;
 use crate::shares::{Shares, SharesError};
 use crate::sleep::Timer;
 use crate::worker::shared::{
-    BUSY, DRAINING, HomeMode, PARKED, SPINNING, STOPPING, Shared, WorkerShared,
+    BUSY, Bound, DRAINING, HomeMode, PARKED, SPINNING, STOPPING, Shared, WorkerShared,
 };
 use crate::worker::simulation::Simulation;
 use crate::worker::task::{Once, Task};
@@ -62,6 +63,26 @@ fn place(config: &Config, number: usize) -> io::Result<Option<Withheld>> {
     Ok(refused.map(|error| Withheld::Fifo(WorkerId(number as u16), error)))
 }
 
+/// Notes the calling thread as a worker's, and binds the thread to the worker's part of the cache if there is one.
+fn bind(bound: &mut Bound) {
+    if cfg!(shuttle) {
+        return;
+    }
+    bound.thread = affinity::this_thread();
+    bound.home = affinity::get().unwrap_or_default();
+    if !bound.cpus.is_empty() {
+        // Refused: the worker runs where it may, and fills what is filled there.
+        let _ = affinity::set(&bound.cpus);
+    }
+}
+
+/// Forgets the calling thread, which ends, unless the worker has another one already.
+fn unbind(bound: &mut Bound) {
+    if !cfg!(shuttle) && bound.thread == affinity::this_thread() {
+        bound.thread = 0;
+    }
+}
+
 /// Starts a worker's thread, which tells what was refused to it. A worker that cannot be placed goes
 /// away; one without a thread comes back to the caller.
 fn start(
@@ -75,13 +96,16 @@ fn start(
     let run = move || {
         let worker = handed.lock().take().expect("one thread takes it");
         let placed = place(&worker.shared.config, number);
+        bind(&mut worker.shared.workers[number].bound.lock());
         *worker.shared.workers[number].thread.lock() = Some(thread::current());
         match placed {
             Ok(_) => {
                 let _ = started.send(placed);
                 drop(started);
                 worker.shared.config.on_start.into_iter().for_each(|on_start| on_start());
+                let shared = Arc::clone(&worker.shared);
                 worker.work();
+                unbind(&mut shared.workers[number].bound.lock());
             }
             Err(_) => {
                 worker.goes_away();
@@ -440,6 +464,69 @@ impl Runtime {
         }
     }
 
+    /// Says what groups on one island cost each other, by how each uses the cache ([`crate::CacheUse`]'s numbers): a group goes
+    /// where the sum over its neighbours is least. At first a group that pollutes the cache and one that lives from it
+    /// cost each other 1, and all others nothing.
+    pub fn set_neighbour_costs(&self, costs: [[u32; 3]; 3]) {
+        self.shared.groups.set_costs(costs);
+    }
+
+    /// Divides the runtime: each worker fills the part of its island's cache that is given, and is bound to the processors that
+    /// do. Groups then run on the workers that suit them, from their next steps on. A worker of a simulation is bound to nothing.
+    ///
+    /// Errors: the operating system's, if a worker's thread cannot be bound; all are then as before the runtime was
+    /// divided. Panics: if there is not one part for each worker.
+    pub fn divide(&self, parts: &[WorkerPart]) -> io::Result<()> {
+        assert_eq!(parts.len(), self.worker_count(), "each worker has a part");
+        let _changing = self.shared.changing.lock();
+        for (worker, part) in self.shared.workers.iter().zip(parts) {
+            let mut bound = worker.bound.lock();
+            if bound.thread != 0 && !part.cpus.is_empty() {
+                let set = affinity::set_thread(bound.thread, &part.cpus);
+                if let Err(error) = set {
+                    drop(bound);
+                    self.bring_home();
+                    return Err(error);
+                }
+            }
+            bound.cpus.clone_from(&part.cpus);
+        }
+        self.shared.parts.set(Some(parts));
+        self.rouse();
+        Ok(())
+    }
+
+    /// Takes the division back: every worker runs everything, on the processors that it had before.
+    pub fn undivide(&self) {
+        let _changing = self.shared.changing.lock();
+        self.bring_home();
+    }
+
+    fn bring_home(&self) {
+        self.shared.parts.set(None);
+        for worker in &self.shared.workers {
+            let mut bound = worker.bound.lock();
+            let was_bound = !std::mem::take(&mut bound.cpus).is_empty();
+            if was_bound && bound.thread != 0 && !bound.home.is_empty() {
+                // A thread that has ended meanwhile needs no processors.
+                let _ = affinity::set_thread(bound.thread, &bound.home);
+            }
+        }
+        self.rouse();
+    }
+
+    /// Whether the runtime is divided.
+    pub fn is_divided(&self) -> bool {
+        self.shared.parts.are_on()
+    }
+
+    /// The part of the cache that a worker fills.
+    ///
+    /// Panics: if there is no such worker.
+    pub fn part(&self, worker: WorkerId) -> Part {
+        self.shared.parts.of(usize::from(worker.0))
+    }
+
     /// Keeps memory that this thread reads optimistically from being freed, while the guard lives.
     /// Hold the guard briefly: nothing is freed meanwhile.
     pub fn pin(&self) -> Guard {
@@ -470,8 +557,13 @@ impl Runtime {
 
     /// The workers as they are now. Without order: each is looked at for itself.
     pub fn workers(&self) -> Vec<WorkerView> {
+        let config_of = |worker: &WorkerShared, config: &WorkerConfig| {
+            let bound = worker.bound.lock();
+            let cpus = if bound.cpus.is_empty() { &config.cpus } else { &bound.cpus };
+            WorkerConfig { cpus: cpus.clone(), ..config.clone() }
+        };
         let view = |(worker, config): (&WorkerShared, &WorkerConfig)| WorkerView {
-            config: config.clone(),
+            config: config_of(worker, config),
             activity: match worker.state.activity.load(Ordering::Relaxed) {
                 BUSY => Activity::Busy,
                 SPINNING => Activity::Spinning,

@@ -4,8 +4,8 @@
 
 use halcyon_task::{
     Access, Annotation, CacheUse, ClassId, Closed, Config, Context, Elapsed, GroupError, IslandId,
-    Locality, Precision, Priority, RunningGroup, Runtime, SharesError, Shutdown, Step,
-    Synchronisation, Task, TaskError, TaskPlace, WorkerConfig, WorkerId, WorkerKind,
+    Locality, Part, Precision, Priority, RunningGroup, Runtime, SharesError, Shutdown, Step,
+    Synchronisation, Task, TaskError, TaskPlace, WorkerConfig, WorkerId, WorkerKind, WorkerPart,
 };
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -562,9 +562,13 @@ fn a_group_that_is_moved_goes_on_in_another_band_and_class() {
 
 /// Islands of two workers each.
 fn islands(count: u16, seed: u64) -> Runtime {
+    islands_of(count, 2, seed)
+}
+
+fn islands_of(count: u16, workers: usize, seed: u64) -> Runtime {
     let worker =
         |island| WorkerConfig { kind: WorkerKind::Shared, cpus: vec![], island: IslandId(island) };
-    let all = (0..count).flat_map(|island| [worker(island), worker(island)]);
+    let all = (0..count).flat_map(|island| vec![worker(island); workers]);
     Runtime::simulated(Config::new(all.collect()), seed).expect("the configuration is fine")
 }
 
@@ -663,5 +667,98 @@ fn a_limit_of_polluters_delays_them_and_loses_no_task() {
         runtime.limit_polluters(IslandId(0), usize::MAX);
         groups.iter().for_each(|group| group.wait().expect("all run"));
         assert_eq!(ran.load(Ordering::SeqCst), 24, "seed {seed}");
+    }
+}
+
+/// One island of four workers, the last of which is the polluters'.
+fn divided(seed: u64) -> Runtime {
+    let runtime = islands_of(1, 4, seed);
+    let part = |worker| WorkerPart {
+        part: if worker == 3 { Part::Polluting } else { Part::Sensitive },
+        cpus: vec![],
+    };
+    runtime.divide(&(0..4).map(part).collect::<Vec<_>>()).expect("nothing is bound");
+    runtime
+}
+
+/// Runs a group of `steps` tasks that spawn another each, and returns the workers that their steps were on.
+fn workers_of(runtime: &Runtime, cache: CacheUse, locality: Locality) -> (RunningGroup, Workers) {
+    let used = Workers::default();
+    let mut group = runtime.group();
+    group.cache(cache);
+    for _ in 0..12 {
+        let used = Arc::clone(&used);
+        group.task(Annotation::new(), move |cx: &mut Context| {
+            used.lock().unwrap().insert(cx.worker().0);
+            cx.simulate_work(Duration::from_micros(50));
+            let used = Arc::clone(&used);
+            cx.spawn(Annotation::new(), move |cx: &mut Context| {
+                used.lock().unwrap().insert(cx.worker().0);
+                cx.simulate_work(Duration::from_micros(50));
+            });
+        });
+    }
+    (group.enqueue(locality).expect("it runs"), used)
+}
+
+type Workers = Arc<Mutex<std::collections::BTreeSet<u16>>>;
+
+#[test]
+fn a_contested_island_keeps_both_kinds_apart_and_an_uncontested_one_uses_all_workers() {
+    for seed in 0..SEEDS {
+        for locality in [Locality::OneIsland, Locality::Spread] {
+            let runtime = divided(seed);
+            let all = |cache| {
+                let (group, used) = workers_of(&runtime, cache, locality);
+                group.wait().expect("no task panics");
+                Vec::from_iter(used.lock().unwrap().iter().copied())
+            };
+            // Nobody is there whom they could hurt.
+            assert_eq!(all(CacheUse::Polluting), [0, 1, 2, 3], "seed {seed}");
+            assert_eq!(all(CacheUse::Sensitive), [0, 1, 2, 3], "seed {seed}");
+            let waits = Neighbour::new(&runtime, CacheUse::Sensitive);
+            assert_eq!(all(CacheUse::Polluting), [3], "seed {seed}");
+            assert_eq!(all(CacheUse::Adaptive), [0, 1, 2, 3], "seed {seed}");
+            let pollutes = Neighbour::new(&runtime, CacheUse::Polluting);
+            assert_eq!(all(CacheUse::Sensitive), [0, 1, 2], "seed {seed}");
+            waits.end();
+            assert_eq!(all(CacheUse::Polluting), [0, 1, 2, 3], "seed {seed}");
+            pollutes.end();
+            runtime.undivide();
+            assert!(!runtime.is_divided());
+        }
+    }
+}
+
+#[test]
+fn tasks_that_wait_where_they_no_longer_suit_go_elsewhere_and_none_is_lost() {
+    for seed in 0..SEEDS {
+        let runtime = divided(seed);
+        let (polluting, used) = workers_of(&runtime, CacheUse::Polluting, Locality::Spread);
+        // Its tasks are queued on all workers, and the island becomes contested before they run.
+        let (sensitive, others) = workers_of(&runtime, CacheUse::Sensitive, Locality::Spread);
+        sensitive.wait().expect("no task panics");
+        polluting.wait().expect("no task panics");
+        assert!(!others.lock().unwrap().contains(&3), "seed {seed}");
+        assert!(used.lock().unwrap().contains(&3), "seed {seed}");
+    }
+}
+
+#[test]
+fn measured_costs_decide_about_the_island() {
+    for seed in 0..SEEDS {
+        let runtime = islands(2, seed);
+        let sensitive = Neighbour::new(&runtime, CacheUse::Sensitive);
+        let adaptive = Neighbour::new(&runtime, CacheUse::Adaptive);
+        // On this machine a polluter hurts the adaptive group, and not the sensitive one.
+        runtime.set_neighbour_costs([[0, 0, 900], [0, 0, 20], [900, 20, 0]]);
+        let apart = adaptive.island() != sensitive.island();
+        let polluting = Neighbour::new(&runtime, CacheUse::Polluting);
+        if apart {
+            assert_eq!(polluting.island(), sensitive.island(), "seed {seed}");
+        } else {
+            assert_ne!(polluting.island(), sensitive.island(), "seed {seed}");
+        }
+        [sensitive, adaptive, polluting].into_iter().for_each(Neighbour::end);
     }
 }

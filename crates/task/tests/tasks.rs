@@ -4,9 +4,9 @@
 
 use halcyon_task::{
     AbsenceError, Access, Annotation, CacheUse, ClassId, Config, Context, Elapsed, EnqueueError,
-    GroupError, IslandId, Locality, Morsels, Plane, Priority, Pull, Resource, Runtime, Shutdown,
-    StartError, Step, Synchronisation, Task, TaskError, TaskPlace, Timer, Version, Withheld,
-    WorkerConfig, WorkerId, WorkerKind, spawn_beside,
+    GroupError, IslandId, Locality, Morsels, Part, Plane, Priority, Pull, Resource, Runtime,
+    Shutdown, StartError, Step, Synchronisation, Task, TaskError, TaskPlace, Timer, Version,
+    Withheld, WorkerConfig, WorkerId, WorkerKind, WorkerPart, spawn_beside,
 };
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -1011,4 +1011,34 @@ fn a_guest_is_at_large_while_a_worker_has_nothing_to_do_and_late_ones_lose_their
         .wait()
         .expect("it ends");
     assert!(!guest.group().is_done());
+}
+
+#[test]
+fn a_divided_runtime_binds_its_workers_and_takes_them_home_again() {
+    let allowed = halcyon_machine::affinity::get().expect("affinity can be asked for");
+    let runtime = Runtime::new(Config::shared(2)).expect("a few threads can be started");
+    let processors = |worker| {
+        let place = Annotation::new().place(TaskPlace::Worker(WorkerId(worker)));
+        let ask = |_: &mut Context| halcyon_machine::affinity::get().expect("it can be asked for");
+        runtime.submit(place, ask).expect("it runs").wait().expect("no task panics")
+    };
+    let parts = |second: u32| {
+        let part = |part, cpu| WorkerPart { part, cpus: vec![cpu] };
+        [part(Part::Sensitive, allowed[0]), part(Part::Polluting, second)]
+    };
+    let last = *allowed.last().expect("some processor is allowed");
+    runtime.divide(&parts(last)).expect("allowed processors");
+    assert_eq!((processors(0), processors(1)), (vec![allowed[0]], vec![last]));
+    assert_eq!(runtime.part(WorkerId(1)), Part::Polluting);
+    assert_eq!(runtime.workers()[1].config.cpus, [last]);
+    assert!(runtime.divide(&parts(4095)).is_err(), "there is no such processor");
+    assert!(!runtime.is_divided(), "all or nothing");
+    assert_eq!((processors(0), processors(1)), (allowed.clone(), allowed.clone()));
+    runtime.divide(&parts(last)).expect("allowed processors");
+    // A worker that was away comes back to its part.
+    runtime.remove_worker(WorkerId(1)).expect("it is free");
+    runtime.add_worker(WorkerId(1)).expect("it was taken away");
+    assert_eq!(processors(1), [last]);
+    runtime.undivide();
+    assert_eq!(processors(1), allowed);
 }

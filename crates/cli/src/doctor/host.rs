@@ -45,6 +45,22 @@ pub fn examine(host: &Host, options: Option<&serve::Options>, found: &mut Diagno
     overcommit(host, found);
     memory(host, options, found);
     open_files(host, options, found);
+    caches(host, options, found);
+}
+
+fn caches(host: &Host, options: Option<&serve::Options>, found: &mut Diagnosis) {
+    let given = options.and_then(|options| options.tuning.given("cache_partitioning"));
+    let resctrl = host.feature("cache partitions (resctrl)");
+    match resctrl.filter(|resctrl| resctrl.state != Availability::Present) {
+        Some(resctrl) if given.as_deref() == Some("on") => found.find(
+            Severity::Warning,
+            "cache partitioning",
+            &resctrl.why,
+            "--cache-partitioning has no effect: statements share whole caches",
+            "mount -t resctrl resctrl /sys/fs/resctrl, and run the server as root, if the processor can",
+        ),
+        _ => found.fine("cache partitioning"),
+    }
 }
 
 fn cores(host: &Host, options: Option<&serve::Options>, found: &mut Diagnosis) {
@@ -414,6 +430,23 @@ mod tests {
             host.conditions.swap_max = Some(0);
         };
         assert!(examined(swap_is_shut, &[]).severities("swap").is_empty());
+    }
+
+    #[test]
+    fn masks_that_the_machine_does_not_have_are_told_to_who_asks_for_them() {
+        let lacks = |host: &mut Host| {
+            host.features.push(Feature {
+                name: "cache partitions (resctrl)",
+                state: Availability::Absent,
+                why: "the kernel or the processor has no resctrl".into(),
+                action: "",
+            });
+        };
+        let of = |options: &[&str]| examined(lacks, options).severities("cache partitioning");
+        assert_eq!(of(&["--cache-partitioning", "on"]), [Severity::Warning]);
+        assert!(of(&[]).is_empty() && of(&["--cache-partitioning", "off"]).is_empty());
+        let has = examined(|_| {}, &["--cache-partitioning", "on"]);
+        assert!(has.severities("cache partitioning").is_empty());
     }
 
     #[test]

@@ -61,6 +61,7 @@ pub(crate) enum Home {
 /// The values of the settings of the whole database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tuning {
+    pub cache_partitioning: bool,
     pub checkpoint_timeout: Duration,
     /// Bytes of log after which a checkpoint is due.
     pub max_wal_size: u64,
@@ -183,6 +184,24 @@ pub(crate) static REGISTRY: &[Setting] = &[
             spellings: &[("hex", "hex")],
             apply: kept_for_clients,
         }),
+    },
+    Setting {
+        name: "cache_partitioning",
+        purpose: "Whether workers fill different ways of the last-level cache by the kind of their statements.",
+        category: "Resource Usage / Asynchronous Behavior",
+        reported_as: None,
+        home: Home::System {
+            kind: SettingKind::Bool {
+                default: false,
+                apply: |tuning, on| tuning.cache_partitioning = on,
+            },
+            effect: |tuning, parts| {
+                let crew = parts.datafusion.crew();
+                crew.divide_caches(tuning.cache_partitioning, tuning.polluting_workers);
+            },
+            flag: "cache-partitioning",
+            needs_folder: false,
+        },
     },
     Setting {
         name: "checkpoint_timeout",
@@ -430,7 +449,9 @@ pub(crate) static REGISTRY: &[Setting] = &[
                     tuning.polluting_workers = usize::try_from(workers).unwrap_or(0);
                 },
             },
-            effect: |tuning, parts| parts.datafusion.limit_polluters(tuning.polluting_workers),
+            effect: |tuning, parts| {
+                parts.datafusion.crew().limit_polluters(tuning.polluting_workers)
+            },
             flag: "polluting-workers",
             needs_folder: false,
         },

@@ -66,6 +66,7 @@ impl TargetKeeper {
                     df.quotas().hold(action.class.0, None);
                 }
                 Actuator::Concurrency(most) => restrained.push((action.class, most)),
+                Actuator::Polluters(most) => df.crew().hold_polluters(most.map(|of| of as usize)),
             }
             tracing::debug!(
                 class = action.class.0,
@@ -131,6 +132,7 @@ impl Workload {
     ) -> Observation {
         let snapshot = self.snapshot();
         let counters = df.started_runtime().map(|runtime| runtime.counters());
+        let polluting = df.executions().polluting_classes();
         let mut observed = Vec::new();
         for class in snapshot.classes() {
             let number = usize::from(class.id.0);
@@ -154,8 +156,10 @@ impl Workload {
                 running,
                 slots,
                 is_waiting: ready_wait_p99.is_some_and(|wait| wait > Duration::from_millis(1)),
+                is_polluting: polluting.contains(&class.id.0),
             });
         }
-        Observation { now_ns, classes: observed }
+        let polluting_workers = u32::try_from(df.crew().polluters().0).unwrap_or(u32::MAX);
+        Observation { now_ns, classes: observed, polluting_workers }
     }
 }

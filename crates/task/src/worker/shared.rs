@@ -15,6 +15,7 @@ use crate::credit::Credits;
 use crate::epoch::Epochs;
 use crate::group_table::{EnqueueError, GroupId, GroupTable};
 use crate::offload::Offload;
+use crate::parts::Parts;
 use crate::shares::Shares;
 use crate::timers::Timers;
 use halcyon_base::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -64,6 +65,7 @@ pub(crate) struct WorkerShared {
     pub(crate) inboxes: Inboxes,
     pub(crate) state: WorkerState,
     pub(crate) thread: Mutex<Option<Thread>>,
+    pub(crate) bound: Mutex<Bound>,
     /// The worker itself, while it has no thread.
     pub(crate) absent: Mutex<Option<Box<Context>>>,
     pub(crate) island: IslandId,
@@ -75,6 +77,16 @@ pub(crate) struct WorkerShared {
     pub(crate) classes: Box<[PublishedClass]>,
     /// Time for which a simulation took the worker's core away, ns.
     simulated_wait_ns: AtomicU64,
+}
+
+/// A worker's thread as the operating system knows it, and the processors that it may use undivided.
+#[derive(Default)]
+pub(crate) struct Bound {
+    /// The kernel's number of the thread; 0: there is none.
+    pub(crate) thread: u32,
+    pub(crate) home: Vec<u32>,
+    /// The processors of the worker's part; empty: those at home.
+    pub(crate) cpus: Vec<u32>,
 }
 
 /// An inbox per band, on a line of their own: producers write it.
@@ -103,6 +115,7 @@ impl WorkerShared {
                 owner: AtomicU32::new(GroupId::NONE.0),
             },
             thread: Mutex::new(None),
+            bound: Mutex::default(),
             absent: Mutex::new(None),
             island,
             bit: 1 << (place % 64),
@@ -200,6 +213,7 @@ pub(crate) struct Shared {
     pub(crate) epochs: Epochs,
     pub(crate) credits: Box<[Credits]>,
     pub(crate) limits: Limits,
+    pub(crate) parts: Parts,
     /// Held while workers are taken away or given back.
     pub(crate) changing: Mutex<()>,
     pub(crate) timers: Timers,
@@ -241,6 +255,7 @@ impl Shared {
             id: NEXT_ID.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
             epochs: Epochs::new(workers.len()),
             groups: GroupTable::new(islands.len()),
+            parts: Parts::new(workers.len()),
             credits: Credits::by_class(config.credits),
             limits: Limits::new(islands.len()),
             changing: Mutex::new(()),
@@ -342,7 +357,48 @@ impl Shared {
             }
             _ => self.target(&annotation, None),
         };
-        self.inject_at(target, task);
+        let other = self.other_part(group, target, &annotation);
+        self.inject_at(other.unwrap_or(target), task);
+    }
+
+    /// Whether a task of the group may begin a step on the worker now, as far as the cache is concerned.
+    pub(crate) fn suits(&self, group: GroupId, worker: WorkerId) -> bool {
+        let cache = self.groups.state(group).cache_use();
+        self.parts.of(usize::from(worker.0)).suits(cache)
+            || !self.groups.is_contested(self.worker(worker).island)
+    }
+
+    /// A worker of another part for a task that is on one which does not suit its group: of the same island, an idle one if
+    /// there is any. `None`: the task stays.
+    pub(crate) fn other_part(
+        &self,
+        group: GroupId,
+        worker: WorkerId,
+        annotation: &Annotation,
+    ) -> Option<WorkerId> {
+        let moves = self.parts.are_on() && annotation.may_move();
+        if !moves || self.worker(worker).owner() != GroupId::NONE || self.suits(group, worker) {
+            return None;
+        }
+        let island = &self.islands[usize::from(self.worker(worker).island.0)];
+        let suited = island.workers.iter().copied();
+        let suited =
+            suited.filter(|id| self.suits(group, *id) && self.worker(*id).owner() == GroupId::NONE);
+        let suited: Vec<WorkerId> = suited.collect();
+        if suited.is_empty() { None } else { Some(self.pick(&suited)) }
+    }
+
+    /// Workers of an island, a bit each, to which this worker may give what waits with it.
+    pub(crate) fn takers(&self, worker: WorkerId, idle: u64) -> u64 {
+        let me = self.worker(worker);
+        if idle == 0 || !self.parts.are_on() || !self.groups.is_contested(me.island) {
+            return idle;
+        }
+        let part = self.parts.of(usize::from(worker.0));
+        let same = |id: &&WorkerId| self.parts.of(usize::from(id.0)) == part;
+        let island = &self.islands[usize::from(me.island.0)];
+        let same = island.workers.iter().filter(same).map(|id| self.worker(*id).bit);
+        idle & same.fold(0, |bits, bit| bits | bit)
     }
 
     /// Queues the tasks that wait for their turn in a group that was stopped (or in all of them), to
@@ -442,6 +498,12 @@ impl Shared {
     fn near(&self, last: WorkerId, group: GroupId) -> WorkerId {
         let mine = self.worker(last);
         let owned = |owner: GroupId| owner != GroupId::NONE && owner != group;
+        let divided = self.parts.are_on();
+        let suits = |id: WorkerId| !divided || self.suits(group, id);
+        if !suits(last) {
+            let annotation = Annotation::new();
+            return self.other_part(group, last, &annotation).unwrap_or(last);
+        }
         if mine.state.activity.load(Ordering::Relaxed) != BUSY && !owned(mine.owner()) {
             return last;
         }
@@ -449,7 +511,7 @@ impl Shared {
         let idle = island.idle.load(Ordering::Relaxed);
         let free = |id: &WorkerId| {
             let worker = self.worker(*id);
-            idle & worker.bit != 0 && !owned(worker.owner())
+            idle & worker.bit != 0 && !owned(worker.owner()) && suits(*id)
         };
         let found = if idle == 0 { None } else { island.workers.iter().copied().find(free) };
         found.unwrap_or(last)

@@ -185,7 +185,8 @@ impl Context {
     #[inline]
     fn others_idle(&self) -> bool {
         let island = &self.shared.islands[usize::from(self.island.0)];
-        island.idle.load(Ordering::Relaxed) & !self.me().bit != 0
+        let idle = island.idle.load(Ordering::Relaxed) & !self.me().bit;
+        idle != 0 && (!self.shared.parts.are_on() || self.shared.takers(self.id, idle) != 0)
     }
 
     /// Runs up to `limit` tasks of a ring; a panic ends its task alone.
@@ -243,6 +244,14 @@ impl Context {
         if self.dropping || shared.groups.state(group).stopped() {
             self.drop_of_group(group);
             return false;
+        }
+        if let Some(target) = shared.other_part(group, self.id, &self.current.annotation) {
+            let task = self.running.take().expect("it is to run");
+            self.send(target, self.current.annotation.band(), task);
+            return false;
+        }
+        if !shared.groups.state(group).limited() {
+            return true;
         }
         // A task that waits may be made ready by any worker: it is counted before.
         if self.delta.1 > 0 {
@@ -480,6 +489,7 @@ impl Context {
         let shared = Arc::clone(&self.shared);
         let island = &shared.islands[usize::from(self.island.0)];
         let idle = island.idle.load(Ordering::Relaxed) & !self.me().bit;
+        let idle = shared.takers(self.id, idle);
         let found = island.workers.iter().copied().find(|&id| {
             let worker = shared.worker(id);
             idle & worker.bit != 0 && worker.owner() == GroupId::NONE

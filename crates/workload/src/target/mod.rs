@@ -14,9 +14,18 @@
 //! class's own statements instead; between 0.8 times the target and the target nothing is done; what is given up for a
 //! class is counted in threads and shown.
 //!
+//! *Polluters first*: where statements of lower classes pollute the shared cache ([`ClassObservation::is_polluting`]), and none of
+//! the class itself or of one above does, the first step of an attempt leaves polluting statements a quarter of an island's workers, the second one
+//! worker, and only later ones cut threads. Caches are what priority cannot divide, and nobody else loses by that step: the workers that
+//! polluters leave run all other statements of the same lower classes. Threads come next since fewer of them help against all other
+//! causes (memory's bandwidth, locks), and they have as many windows to show that as without polluters. What was
+//! given up last comes back first: threads, then polluters, a worker of each island per window. The number is one for the whole
+//! machine, hence the condition that nobody above pollutes.
+//!
 //! Invariant, checked by [`Targets::check`]: every cap is for some class with a target, and within the floor of the
-//! capped class and the machine's threads.
+//! capped class and the machine's threads; polluters have a worker of each island.
 
+mod polluters;
 mod promise;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -26,6 +35,7 @@ use std::time::Duration;
 use crate::latency::Measured;
 use crate::limits::{CLASSES, ClassId, Quantile};
 use crate::snapshot::{Class, Snapshot};
+use polluters::Held;
 use promise::{Promise, Verdict};
 
 /// Shortest time between two steps for one class, ns: the fast signal's pace.
@@ -60,6 +70,8 @@ pub struct ClassObservation {
     pub slots: f64,
     /// Whether tasks of the class wait for a worker.
     pub is_waiting: bool,
+    /// Whether statements of the class that pollute the shared cache are under way.
+    pub is_polluting: bool,
 }
 
 /// What was measured since the last step.
@@ -69,6 +81,8 @@ pub struct Observation {
     pub now_ns: u64,
     /// Classes of which something is known.
     pub classes: Vec<ClassObservation>,
+    /// Workers of an island that polluting statements may use by the administrator's word; up to 1: there is nothing to take.
+    pub polluting_workers: u32,
 }
 
 /// A change that the controller asks for.
@@ -93,15 +107,35 @@ pub enum Actuator {
     Free,
     /// Statements of the class that may run at a time; `None` takes the limit away.
     Concurrency(Option<u32>),
+    /// Workers of each island that polluting statements of all classes may use; `None`: as many as the administrator says.
+    Polluters(Option<u32>),
 }
 
 impl Actuator {
+    /// What was done to a class of this name, in words.
+    pub fn text(self, class: &str) -> String {
+        match self {
+            Actuator::Threads(threads) => format!("\"{class}\" has {threads:.2} worker threads"),
+            Actuator::Free => format!("\"{class}\" has all worker threads that its limits allow"),
+            Actuator::Concurrency(Some(most)) => {
+                format!("\"{class}\" runs {most} statements at a time")
+            }
+            Actuator::Concurrency(None) => {
+                format!("\"{class}\" runs as many statements as its limits allow")
+            }
+            Actuator::Polluters(Some(workers)) => {
+                format!("polluting statements have {workers} workers of an island")
+            }
+            Actuator::Polluters(None) => "polluting statements have their workers".to_owned(),
+        }
+    }
+
     /// Whole worker threads, at least 1, for a runtime that knows no fractions; `None` without a cap.
     pub fn threads(self) -> Option<u32> {
         match self {
             // A number of threads, far below 2^32.
             Actuator::Threads(slots) => Some(slots.round().max(1.0) as u32),
-            Actuator::Free | Actuator::Concurrency(_) => None,
+            Actuator::Free | Actuator::Concurrency(_) | Actuator::Polluters(_) => None,
         }
     }
 }
@@ -167,6 +201,8 @@ pub struct View {
     pub unloaded: [Option<Duration>; 4],
     /// The limit of the class's own statements while its target is unreachable.
     pub concurrency: Option<u32>,
+    /// Workers of each island that polluting statements are held at for the class.
+    pub polluting_workers: Option<u32>,
 }
 
 /// A cap on a class's worker threads.
@@ -187,6 +223,8 @@ pub struct Targets {
     snapshot: Arc<Snapshot>,
     promises: BTreeMap<ClassId, Promise>,
     caps: BTreeMap<ClassId, Cap>,
+    /// Polluting statements have fewer workers than the administrator says.
+    held: Option<Held>,
     events: VecDeque<Event>,
 }
 
@@ -196,6 +234,7 @@ impl Targets {
         let mut targets = Targets {
             promises: BTreeMap::new(),
             caps: BTreeMap::new(),
+            held: None,
             events: VecDeque::new(),
             snapshot: Arc::clone(&snapshot),
         };
@@ -295,9 +334,11 @@ impl Targets {
         });
         match promise.decide(now_ns, own, at_floor) {
             Verdict::Stay => {}
+            Verdict::Cut(_) if self.hold_polluters(id, promise, observation, actions) => {}
             Verdict::Cut(ratio) => self.cut(id, promise, ratio, observation, actions),
             Verdict::Raise { is_idle } => {
                 self.raise(id, is_idle, observation, actions);
+                self.let_polluters(id, is_idle, observation, actions);
                 self.relax(id, promise, actions);
             }
             Verdict::GiveUp { is_restored } => {
@@ -419,6 +460,7 @@ impl Targets {
 
     /// Takes away what was capped for a class, where no other class needs the cap.
     fn free(&mut self, id: ClassId, reason: &str, actions: &mut Vec<Action>) {
+        self.free_polluters(id, reason, actions);
         self.caps.retain(|class, cap| {
             cap.causes &= !bit(id);
             if cap.causes == 0 {
@@ -439,7 +481,8 @@ impl Targets {
     fn is_quiet(&self, id: ClassId, observation: &Observation) -> bool {
         let others = observation.classes.iter().filter(|of| of.class != id);
         let slots: f64 = others.map(|of| clean(of.slots)).sum();
-        let is_capped = self.caps.values().any(|cap| cap.causes & bit(id) != 0);
+        let is_capped = self.caps.values().any(|cap| cap.causes & bit(id) != 0)
+            || self.held.is_some_and(|held| held.causes & bit(id) != 0);
         !is_capped && slots <= QUIET * f64::from(self.snapshot.machine().threads)
     }
 
@@ -467,6 +510,7 @@ impl Targets {
             given_up_slots: self.given_up_slots(*class),
             unloaded: promise.unloaded(),
             concurrency: promise.concurrency(),
+            polluting_workers: self.polluters_held_for(*class),
         };
         self.promises.iter().map(view).collect()
     }
@@ -484,6 +528,11 @@ impl Targets {
                 cap.causes != 0 && bits(cap.causes).all(|cause| self.promises.contains_key(&cause))
             );
             assert!(cap.slots >= floor(&self.snapshot, *class) && cap.slots <= threads, "{cap:?}");
+        }
+        if let Some(held) = &self.held {
+            let mut causes = bits(held.causes);
+            assert!(held.workers > 0 && held.causes != 0, "{held:?}");
+            assert!(causes.all(|cause| self.promises.contains_key(&cause)), "{held:?}");
         }
     }
 }

@@ -230,6 +230,11 @@ impl Promise {
         Verdict::Stay
     }
 
+    /// Another actuator begins: the windows without improvement count from now on.
+    pub(super) fn count_anew(&mut self) {
+        (self.fruitless, self.at_floor) = (0, 0);
+    }
+
     fn begin(&mut self, now_ns: u64, ratio: f64) {
         // Caps that have helped are still there, so that the next attempt goes on from them.
         let goes_on = self.state == State::Unreachable && self.has_helped;

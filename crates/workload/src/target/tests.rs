@@ -26,6 +26,8 @@ struct Desk {
     targets: Targets,
     web: ClassId,
     batch: ClassId,
+    /// Whether statements of WEB and of BATCH pollute the cache.
+    polluting: [bool; 2],
     now_ns: u64,
 }
 
@@ -33,7 +35,8 @@ impl Desk {
     fn new(classes: &[(&str, &[(&str, &str)])]) -> Desk {
         let snapshot = snapshot(classes);
         let id = |name: &str| snapshot.by_name(name).unwrap().id;
-        Desk { web: id("WEB"), batch: id("BATCH"), targets: Targets::new(snapshot), now_ns: 0 }
+        let (web, batch) = (id("WEB"), id("BATCH"));
+        Desk { web, batch, targets: Targets::new(snapshot), polluting: [false; 2], now_ns: 0 }
     }
 
     /// A second in which WEB's P99 over the last second is so many ms (`None`: no statement) and BATCH is on so many
@@ -53,10 +56,14 @@ impl Desk {
             running,
             slots,
             is_waiting: slots > 0.0,
+            is_polluting: false,
         };
         let web = of(self.web, [None, None, measured, None], u32::from(p99_ms.is_some()) * 40, 1.0);
-        let classes = vec![web, of(self.batch, [None; 4], 20, slots)];
-        let actions = self.targets.step(&Observation { now_ns: self.now_ns, classes });
+        let mut classes = vec![web, of(self.batch, [None; 4], 20, slots)];
+        classes[0].is_polluting = self.polluting[0];
+        classes[1].is_polluting = self.polluting[1];
+        let now_ns = self.now_ns;
+        let actions = self.targets.step(&Observation { now_ns, classes, polluting_workers: 16 });
         self.targets.check();
         actions
     }
@@ -197,6 +204,86 @@ fn a_target_that_is_taken_away_takes_its_caps_along() {
     assert!(desk.targets.views().is_empty());
 }
 
+fn actuators(actions: &[Action]) -> Vec<Actuator> {
+    actions.iter().map(|action| action.actuator).collect()
+}
+
+#[test]
+fn polluters_are_held_before_threads_are_cut_and_let_go_after_they_are_given_back() {
+    let mut desk = Desk::new(&[WEB, BATCH]);
+    desk.polluting = [false, true];
+    let first = desk.step(Some(60), 15.0);
+    assert_eq!(actuators(&first), [Actuator::Polluters(Some(4))]);
+    assert_eq!(first[0].actuator.text("WEB"), "polluting statements have 4 workers of an island");
+    assert_eq!(
+        (first[0].class, first[0].reason.as_str()),
+        (desk.web, "P99 of WEB is 60.0 ms, target 50.0 ms")
+    );
+    assert_eq!(actuators(&desk.step(Some(60), 15.0)), [Actuator::Polluters(Some(1))]);
+    assert_eq!(desk.targets.views()[0].polluting_workers, Some(1));
+    assert_eq!(actuators(&desk.step(Some(60), 15.0)), [Actuator::Threads(12.0)]);
+    // Threads come back first, half a one a second, and then a worker of each island.
+    let mut given = Vec::new();
+    while desk.targets.views()[0].polluting_workers.is_some() {
+        given.extend(actuators(&desk.step(Some(20), desk.slots())));
+        assert!(given.len() < 60, "it comes to an end");
+    }
+    let free = given.iter().position(|actuator| *actuator == Actuator::Free).expect("all threads");
+    let polluters: Vec<_> =
+        given.iter().filter(|actuator| matches!(actuator, Actuator::Polluters(_))).collect();
+    assert_eq!((given.len() - free - 1, polluters.len()), (15, 15), "{given:?}");
+    assert_eq!(polluters.last(), Some(&&Actuator::Polluters(None)));
+}
+
+#[test]
+fn polluters_that_are_the_classs_own_are_left_alone() {
+    for polluting in [[true, true], [true, false], [false, false]] {
+        let mut desk = Desk::new(&[WEB, BATCH]);
+        desk.polluting = polluting;
+        let first = desk.step(Some(60), 15.0);
+        assert_eq!(actuators(&first), [Actuator::Threads(12.0)], "{polluting:?}");
+    }
+}
+
+#[test]
+fn threads_have_all_their_windows_after_polluters_did_not_help() {
+    let mut desk = Desk::new(&[WEB, BATCH]);
+    desk.polluting = [false, true];
+    let mut seen = Vec::new();
+    while desk.state() != State::Unreachable {
+        seen.extend(actuators(&desk.step(Some(90), desk.slots())));
+        assert!(seen.len() < 20, "{seen:?}");
+    }
+    let cuts = seen.iter().filter(|actuator| matches!(actuator, Actuator::Threads(_))).count();
+    assert_eq!(cuts, 3, "as many as without polluters: {seen:?}");
+    let last = &seen[seen.len() - 3..];
+    let all = [Actuator::Polluters(None), Actuator::Free, Actuator::Concurrency(Some(32))];
+    assert_eq!(last, all, "all is given back, and the class gives way itself: {seen:?}");
+    assert_eq!(desk.targets.views()[0].polluting_workers, None);
+}
+
+#[test]
+fn a_class_that_nothing_helps_is_told_so_although_only_polluters_can_be_held() {
+    let mut desk = Desk::new(&[WEB, BATCH]);
+    desk.polluting = [false, true];
+    let mut seconds = 0;
+    while desk.state() != State::Unreachable {
+        desk.step(Some(90), 0.0);
+        seconds += 1;
+        assert!(seconds < 20, "{:?}", desk.targets.views());
+    }
+}
+
+#[test]
+fn a_target_that_is_taken_away_lets_polluters_go() {
+    let mut desk = Desk::new(&[WEB, BATCH]);
+    desk.polluting = [false, true];
+    desk.step(Some(60), 15.0);
+    let actions = desk.targets.reconfigure(snapshot(&[("WEB", &[("PRIORITY", "8")]), BATCH]));
+    assert_eq!(actuators(&actions), [Actuator::Polluters(None)]);
+    desk.targets.check();
+}
+
 /// Ten thousand traces of random observations: no cap below the floor or above the machine, and no panic.
 #[test]
 fn caps_stay_within_their_bounds_whatever_is_observed() {
@@ -222,9 +309,13 @@ fn random_trace(rng: &mut Rng) {
     for _ in 0..30 {
         now_ns += rng.below(5 * SECOND_NS);
         let classes = snapshot.classes().map(|class| random_observation(rng, class.id)).collect();
-        for action in controller.step(&Observation { now_ns, classes }) {
+        let polluting_workers = rng.next_u32() % 20;
+        for action in controller.step(&Observation { now_ns, classes, polluting_workers }) {
             if let Actuator::Threads(slots) = action.actuator {
                 assert!((SLOTS_MIN..=16.0).contains(&slots), "{action:?}");
+            }
+            if let Actuator::Polluters(Some(workers)) = action.actuator {
+                assert!((1..=20).contains(&workers), "{action:?}");
             }
             assert!(!action.reason.is_empty());
         }
@@ -250,5 +341,6 @@ fn random_observation(rng: &mut Rng, class: ClassId) -> ClassObservation {
         running: rng.next_u32() % 100,
         slots: [f64::NAN, -1.0, 0.0, 3.5, 16.0, f64::INFINITY][rng.below(6) as usize],
         is_waiting: rng.below(2) > 0,
+        is_polluting: rng.below(2) > 0,
     }
 }

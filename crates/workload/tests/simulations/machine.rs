@@ -37,6 +37,8 @@ pub struct Load {
     pub to_ns: u64,
     /// With so many clients that each wait for their answer, instead of a rate; 0: a rate.
     pub clients: u32,
+    /// Statements of the load pollute the shared cache.
+    pub pollutes: bool,
 }
 
 impl Load {
@@ -50,6 +52,7 @@ impl Load {
             from_ns: 0,
             to_ns: u64::MAX,
             clients: 0,
+            pollutes: false,
         }
     }
 
@@ -112,6 +115,10 @@ pub struct Sim {
     in_use: [u32; CLASSES],
     /// A statement of the first load takes up to so many times longer when all other cores run others' statements.
     pub interference: f64,
+    /// A statement of the first load takes up to so many times longer when all other cores run polluting statements.
+    pub pollution: f64,
+    /// Cores that polluting statements may use, as the controller holds them.
+    pub polluters: Option<u32>,
     /// A statement of the first load takes so many times longer anyhow (a lock, say).
     pub slowness: f64,
     /// The controller of latency targets, if there is one, and what it has asked for.
@@ -156,6 +163,8 @@ impl Sim {
             wait_sums: vec![0; CLASSES],
             in_use: [0; CLASSES],
             interference: 0.0,
+            pollution: 0.0,
+            polluters: None,
             slowness: 1.0,
             targets: None,
             actions: Vec::new(),
@@ -340,7 +349,8 @@ impl Sim {
 
     fn take_ready(&mut self) -> Option<u64> {
         for band in 0..4 {
-            let can_run = |(_, class): &(u64, ClassId)| self.may_run(*class);
+            let can_run =
+                |(id, class): &(u64, ClassId)| self.may_run(*class) && self.may_pollute(*id);
             if let Some(place) = self.ready[band].iter().position(can_run) {
                 return self.ready[band].remove(place).map(|(id, _)| id);
             }
@@ -355,8 +365,25 @@ impl Sim {
         }
         let own = self.in_use[self.classes[0].0 as usize];
         let others = self.in_use.iter().sum::<u32>() - own;
-        self.slowness
-            * (1.0 + self.interference * f64::from(others) / (self.cores.len() - 1) as f64)
+        let share = |count: u32| f64::from(count) / (self.cores.len() - 1) as f64;
+        let disturbed =
+            self.interference * share(others) + self.pollution * share(self.polluting());
+        self.slowness * (1.0 + disturbed)
+    }
+
+    /// Cores that run polluting statements.
+    fn polluting(&self) -> u32 {
+        let ids = self.cores.iter().flatten().map(|(id, _)| id);
+        ids.filter(|id| self.pollutes(**id)).count() as u32
+    }
+
+    fn pollutes(&self, id: u64) -> bool {
+        self.statements.get(&id).is_some_and(|statement| self.loads[statement.load].pollutes)
+    }
+
+    /// Whether a statement may have a core as far as the limit of polluting ones goes: the machine is one island.
+    fn may_pollute(&self, id: u64) -> bool {
+        self.polluters.is_none_or(|most| !self.pollutes(id) || self.polluting() < most)
     }
 
     /// A cap is kept over ten milliseconds: a class with 1.5 threads has 15 ms of processor time in each ten.
@@ -415,7 +442,9 @@ impl Sim {
     /// Once a second: what was measured goes to the controller of targets, and its actions are done.
     fn steer(&mut self) {
         let Some(mut targets) = self.targets.take() else { return };
-        let mut observation = target::Observation { now_ns: self.now, classes: Vec::new() };
+        let polluting_workers = self.cores.len() as u32;
+        let mut observation =
+            target::Observation { now_ns: self.now, classes: Vec::new(), polluting_workers };
         let mut classes = self.classes.clone();
         classes.dedup();
         for class in classes {
@@ -431,6 +460,9 @@ impl Sim {
                 running: self.gate.statistics(class).running,
                 slots: busy_ns as f64 / S as f64,
                 is_waiting,
+                is_polluting: self.statements.values().any(|statement| {
+                    self.classes[statement.load] == class && self.loads[statement.load].pollutes
+                }),
             });
             self.ready_waits[index].clear();
         }
@@ -439,6 +471,7 @@ impl Sim {
             match action.actuator {
                 Actuator::Threads(slots) => self.caps[index] = Some(slots),
                 Actuator::Free => self.caps[index] = None,
+                Actuator::Polluters(limit) => self.polluters = limit,
                 Actuator::Concurrency(limit) => {
                     let woken = self.gate.restrain(self.now, action.class, limit);
                     self.woken(woken);

@@ -106,3 +106,42 @@ fn nobody_is_cut_while_the_target_is_kept() {
     assert!(sim.actions.is_empty(), "{:?}", sim.actions);
     assert!(p99(&sim, 20, 60) <= 60.0);
 }
+
+/// Web statements beside scans, which pollute the cache, and beside statements of the same low class that do not.
+fn polluted(is_steered: bool, seed: u64) -> Sim {
+    let definitions = define(&[
+        ("WEB", &[("PRIORITY", "8"), ("LATENCY TARGET P99", "60ms")]),
+        ("SCANS", &[("PRIORITY", "3")]),
+        ("REPORTS", &[("PRIORITY", "3")]),
+    ]);
+    let scans = Load { from_ns: BEGIN, pollutes: true, ..Load::closed("SCANS", 40, 200e6) };
+    let reports = Load { from_ns: BEGIN, ..Load::closed("REPORTS", 40, 200e6) };
+    let mut sim =
+        Sim::new(CORES, &definitions, vec![Load::new("WEB", 50.0, &WEB), scans, reports], seed);
+    sim.targets = is_steered.then(|| Targets::new(Arc::clone(sim.gate.snapshot())));
+    // Half of the cores scan, so that a web statement takes three times as long.
+    sim.pollution = 4.0;
+    sim
+}
+
+#[test]
+fn where_scans_pollute_the_cache_they_alone_give_way() {
+    let run = |is_steered: bool| {
+        let mut sim = polluted(is_steered, 5);
+        sim.run(140 * S);
+        sim
+    };
+    let (free, steered) = (run(false), run(true));
+    assert!(
+        p99(&free, 60, 140) >= 1.2 * 60.0,
+        "the control arm has no power: {:.1}",
+        p99(&free, 60, 140)
+    );
+    assert!(p99(&steered, 60, 140) <= 1.15 * 60.0, "{:.1}", p99(&steered, 60, 140));
+    let cut =
+        steered.actions.iter().any(|(_, action)| matches!(action.actuator, Actuator::Threads(_)));
+    assert!(!cut, "no threads were cut: {:?}", steered.actions);
+    let reports = steered.gate.snapshot().by_name("REPORTS").expect("the class exists").id;
+    let busy = |sim: &Sim| sim.busy_ns[usize::from(reports.0)] as f64;
+    assert!(busy(&steered) >= 1.2 * busy(&free), "{} and {}", busy(&steered), busy(&free));
+}

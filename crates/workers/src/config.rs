@@ -1,12 +1,15 @@
-//! The workers of a database: how many there are and where, and what the task runtime is told of them.
+//! What a database is told of its workers, and what the task runtime is told of that.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use halcyon_base::{duty, memory};
+use halcyon_cache::Place;
 use halcyon_machine::topology::Topology;
 use halcyon_sql::stack::THREAD_BYTES;
 use halcyon_task::{Config, IslandId, Runtime, WorkerConfig, WorkerKind};
+
+use crate::matrix::Matrix;
 
 /// What a database is told of its workers. They are started by the first statement that needs them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,6 +20,8 @@ pub struct Workers {
     pub dedicated: Vec<u32>,
     /// Priority under `SCHED_FIFO`, 1 to 99, of dedicated workers.
     pub fifo: Option<u8>,
+    /// What statements cost each other on one island, as measured on this machine.
+    pub matrix: Option<Arc<Matrix>>,
     /// Each analytical statement runs on a thread of its own, with DataFusion's exchanges: the slow twin, for
     /// tests and comparisons.
     #[doc(hidden)]
@@ -25,13 +30,59 @@ pub struct Workers {
     /// virtual time: the deterministic twin, for tests. Only for sessions of programs that embed the database.
     #[doc(hidden)]
     pub simulated: Option<u64>,
+    /// A machine that is not there, for tests of divided caches.
+    #[doc(hidden)]
+    pub bed: Option<Bed>,
+}
+
+/// A machine that is not there: its processors, to which no worker is bound, and its tree of resctrl.
+#[derive(Clone, Debug)]
+pub struct Bed(Arc<(Topology, Place)>);
+
+impl Bed {
+    /// A machine of these processors, whose caches are divided in this place.
+    pub fn new(topology: Topology, place: Place) -> Bed {
+        Bed(Arc::new((topology, place)))
+    }
+}
+
+impl PartialEq for Bed {
+    fn eq(&self, other: &Bed) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Bed {}
+
+impl Workers {
+    /// The machine's processors.
+    pub(crate) fn topology(&self) -> Topology {
+        self.bed.as_ref().map_or_else(Topology::of_this_machine_or_flat, |bed| bed.0.0.clone())
+    }
+
+    /// Where the machine's caches are divided.
+    pub(crate) fn place(&self) -> Place {
+        self.bed.as_ref().map_or_else(Place::of_this_machine, |bed| bed.0.1.clone())
+    }
 }
 
 /// Workers that an island of the task runtime may have.
 const ISLAND_MAX: usize = 64;
 
-/// The configuration of the task runtime on a machine.
-pub(crate) fn config(workers: &Workers, topology: &Topology) -> Config {
+/// A worker among the machine's processors.
+#[derive(Clone, Debug)]
+pub(crate) struct Seat {
+    pub kind: WorkerKind,
+    /// The machine's number of the island.
+    pub island: u32,
+    /// The processor that the worker was counted for.
+    pub cpu: Option<u32>,
+    /// The processors that the worker may run on.
+    cpus: Vec<u32>,
+}
+
+/// The workers among a machine's processors, dedicated ones first.
+pub(crate) fn seats(workers: &Workers, topology: &Topology) -> Vec<Seat> {
     let island_of = |cpu: u32| {
         let processor = topology.processors.iter().find(|processor| processor.cpu == cpu);
         processor.map_or(0, |processor| processor.island)
@@ -46,34 +97,45 @@ pub(crate) fn config(workers: &Workers, topology: &Topology) -> Config {
     };
     // Shared workers go to the processors in turn, and may use every free one of their island.
     let shared = (0..count).map(|number| match free.is_empty() {
-        true => (WorkerKind::Shared, 0, Vec::new()),
+        true => Seat { kind: WorkerKind::Shared, island: 0, cpu: None, cpus: Vec::new() },
         false => {
-            let island = island_of(free[number % free.len()]);
+            let cpu = free[number % free.len()];
+            let island = island_of(cpu);
             let there = free.iter().copied().filter(|cpu| island_of(*cpu) == island);
-            (WorkerKind::Shared, island, there.collect())
+            Seat { kind: WorkerKind::Shared, island, cpu: Some(cpu), cpus: there.collect() }
         }
     });
-    let dedicated = workers.dedicated.iter();
-    let dedicated = dedicated.map(|&cpu| (WorkerKind::Dedicated, island_of(cpu), vec![cpu]));
+    let dedicated = workers.dedicated.iter().map(|&cpu| Seat {
+        kind: WorkerKind::Dedicated,
+        island: island_of(cpu),
+        cpu: Some(cpu),
+        cpus: vec![cpu],
+    });
     let mut members = HashMap::new();
-    let fits = |(_, island, _): &(WorkerKind, u32, Vec<u32>)| {
-        let members: &mut usize = members.entry(*island).or_default();
+    let fits = |seat: &Seat| {
+        let members: &mut usize = members.entry(seat.island).or_default();
         *members += 1;
         *members <= ISLAND_MAX
     };
-    let placed: Vec<_> = dedicated.chain(shared).filter(fits).collect();
-    let mut islands: Vec<u32> = placed.iter().map(|(_, island, _)| *island).collect();
+    dedicated.chain(shared).filter(fits).collect()
+}
+
+/// The configuration of the task runtime on a machine.
+pub(crate) fn config(workers: &Workers, topology: &Topology) -> Config {
+    let seats = seats(workers, topology);
+    let mut islands: Vec<u32> = seats.iter().map(|seat| seat.island).collect();
     islands.sort_unstable();
     islands.dedup();
     let number = |island| islands.iter().position(|known| *known == island).unwrap_or(0);
-    let is_everywhere = islands.len() == 1 && workers.dedicated.is_empty();
-    let worker = |(kind, island, cpus): (WorkerKind, u32, Vec<u32>)| WorkerConfig {
-        kind,
+    let is_everywhere =
+        (islands.len() == 1 && workers.dedicated.is_empty()) || workers.bed.is_some();
+    let worker = |seat: Seat| WorkerConfig {
+        kind: seat.kind,
         // Without a reason to be anywhere the system may move them.
-        cpus: if is_everywhere { Vec::new() } else { cpus },
-        island: IslandId(number(island) as u16),
+        cpus: if is_everywhere { Vec::new() } else { seat.cpus },
+        island: IslandId(number(seat.island) as u16),
     };
-    let mut config = Config::new(placed.into_iter().map(worker).collect());
+    let mut config = Config::new(seats.into_iter().map(worker).collect());
     config.fifo_priority = workers.fifo;
     config.lock_memory = workers.fifo.is_some();
     config.stack_bytes = THREAD_BYTES;
@@ -92,7 +154,7 @@ pub(crate) fn start(workers: &Workers) -> Runtime {
         let config = Config::shared(workers.count.max(1));
         return Runtime::simulated(config, seed).expect("the configuration has workers");
     }
-    let topology = Topology::of_this_machine_or_flat();
+    let topology = workers.topology();
     let started = Runtime::new(config(workers, &topology)).or_else(|error| {
         tracing::warn!("workers are started as if nothing were said of them: {error}");
         Runtime::new(config(&Workers::default(), &topology))
