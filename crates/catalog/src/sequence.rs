@@ -200,13 +200,17 @@ impl Sequence {
     }
 }
 
-/// The next value, without remembering it for a session. Errors: 2200H.
-pub fn next(sequence: &Sequence) -> Result<i64> {
+/// The next value, without remembering it for a session. `read_only`: whether the transaction is.
+/// Errors: 2200H, 25006.
+pub fn next(sequence: &Sequence, read_only: bool) -> Result<i64> {
+    refuse_in_read_only(sequence, read_only, "nextval")?;
     sequence.next()
 }
 
-/// Puts it at `value`; `called` says whether that value counts as given out. Errors: 22003.
-pub fn set(sequence: &Sequence, value: i64, called: bool) -> Result<()> {
+/// Puts it at `value`; `called` says whether that value counts as given out. `read_only`: whether the
+/// transaction is. Errors: 22003, 25006.
+pub fn set(sequence: &Sequence, value: i64, called: bool, read_only: bool) -> Result<()> {
+    refuse_in_read_only(sequence, read_only, "setval")?;
     sequence.set(value, called)
 }
 
@@ -218,8 +222,18 @@ pub fn position(sequence: &Sequence) -> (i64, bool) {
     }
 }
 
-/// `nextval`: the next value, remembered for `currval`. Errors: 2200H.
+/// Errors: 25006 for a sequence that lasts, in a READ ONLY transaction.
+fn refuse_in_read_only(sequence: &Sequence, read_only: bool, function: &str) -> Result<()> {
+    if !read_only || crate::temporary::is_temporary(&sequence.schema) {
+        return Ok(());
+    }
+    let message = format!("cannot execute {function}() in a read-only transaction");
+    Err(SqlError::new(SqlState::READ_ONLY_SQL_TRANSACTION, message))
+}
+
+/// `nextval`: the next value, remembered for `currval`. Errors: 2200H, 25006.
 pub fn next_value(sequence: &Sequence, session: &SessionVars) -> Result<i64> {
+    refuse_in_read_only(sequence, session.read_only, "nextval")?;
     let value = sequence.next()?;
     let mut known = session.sequence_values.lock();
     known.retain(|(oid, _)| *oid != sequence.oid);
@@ -249,13 +263,14 @@ pub fn last_value(session: &SessionVars) -> Result<i64> {
     })
 }
 
-/// `setval`. Errors: 22003.
+/// `setval`. Errors: 22003, 25006.
 pub fn set_value(
     sequence: &Sequence,
     value: i64,
     called: bool,
     session: &SessionVars,
 ) -> Result<i64> {
+    refuse_in_read_only(sequence, session.read_only, "setval")?;
     sequence.set(value, called)?;
     if called {
         let mut known = session.sequence_values.lock();

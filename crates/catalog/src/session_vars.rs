@@ -33,6 +33,8 @@ pub struct SessionVars {
     pub temp_file_bytes: Option<u64>,
     /// Identity shown by `pg_backend_pid()` and `halcyon.sessions`.
     pub session_id: u32,
+    /// Whether the transaction of the statement is READ ONLY.
+    pub read_only: bool,
     /// Values last given out by sequences in this session: (sequence oid, value).
     pub sequence_values: Arc<parking_lot::Mutex<Vec<(u32, i64)>>>,
     /// Folder that names of files in COPY FROM begin at; the process's own unless a script of an
@@ -89,6 +91,7 @@ impl SessionVars {
             memory_bytes: usize::MAX,
             temp_file_bytes: None,
             session_id: 0,
+            read_only: false,
             copy_folder: None,
             sequence_values: Arc::default(),
         }

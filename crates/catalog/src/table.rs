@@ -228,6 +228,9 @@ pub struct Check {
     pub name: String,
     /// Condition as SQL text.
     pub expr: String,
+    /// NOT VALID: rows that were there need not satisfy it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub not_valid: bool,
     /// COMMENT ON CONSTRAINT.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
@@ -247,6 +250,9 @@ pub struct ForeignKey {
     pub target_columns: Vec<u16>,
     /// ON DELETE.
     pub on_delete: Action,
+    /// The columns that ON DELETE SET NULL or SET DEFAULT sets; none: all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub on_delete_columns: Vec<u16>,
     /// ON UPDATE.
     pub on_update: Action,
     /// Whether the constraint is DEFERRABLE.
@@ -255,9 +261,22 @@ pub struct ForeignKey {
     /// MATCH FULL: all columns of the referring row are NULL, or none is.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub full: bool,
+    /// NOT VALID: rows that were there may refer to nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub not_valid: bool,
     /// COMMENT ON CONSTRAINT.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
+}
+
+impl ForeignKey {
+    /// The columns of a referring row that SET NULL and SET DEFAULT set, when the row referred to is deleted or changed.
+    pub fn set_columns(&self, deleted: bool) -> &[u16] {
+        match deleted && !self.on_delete_columns.is_empty() {
+            true => &self.on_delete_columns,
+            false => &self.columns,
+        }
+    }
 }
 
 /// When a DEFERRABLE constraint is judged, unless SET CONSTRAINTS says otherwise.
@@ -308,7 +327,7 @@ impl Deferral {
 impl Check {
     /// A constraint of this name and condition, which is SQL text.
     pub fn new(name: String, expr: String) -> Check {
-        Check { name, expr, comment: None }
+        Check { name, expr, not_valid: false, comment: None }
     }
 }
 

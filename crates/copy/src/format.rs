@@ -4,6 +4,7 @@ use datafusion::sql::sqlparser::ast::{CopyLegacyCsvOption, CopyLegacyOption, Cop
 
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::fold;
+use halcyon_sql::syntax::HEADER_MATCH;
 
 /// How rows are written down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +16,18 @@ pub enum Format {
     Parquet,
 }
 
+/// What the first line of texts and CSV is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Header {
+    /// A row.
+    #[default]
+    Absent,
+    /// Names, which COPY FROM passes over.
+    Present,
+    /// Names, which must be those of the columns.
+    Match,
+}
+
 /// Options of a COPY, defaults filled in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -24,8 +37,8 @@ pub struct Options {
     pub delimiter: u8,
     /// What stands for NULL.
     pub null: String,
-    /// The first line has names.
-    pub header: bool,
+    /// What the first line is.
+    pub header: Header,
     /// Around values that need it.
     pub quote: u8,
     /// Before a quote inside quotes.
@@ -61,7 +74,7 @@ struct Wish {
     format: Option<Format>,
     delimiter: Option<char>,
     null: Option<String>,
-    header: bool,
+    header: Header,
     quote: Option<char>,
     escape: Option<char>,
     force_quote: Vec<String>,
@@ -76,6 +89,9 @@ fn names(idents: &[Ident]) -> Vec<String> {
 impl Wish {
     fn take(&mut self, option: &CopyOption) -> Result<()> {
         match option {
+            CopyOption::Format(format) if format.value == HEADER_MATCH => {
+                self.header = Header::Match;
+            }
             CopyOption::Format(format) => {
                 self.format = Some(match fold(format).as_str() {
                     "text" => Format::Text,
@@ -93,7 +109,9 @@ impl Wish {
             CopyOption::Freeze(_) => {}
             CopyOption::Delimiter(delimiter) => self.delimiter = Some(*delimiter),
             CopyOption::Null(null) => self.null = Some(null.clone()),
-            CopyOption::Header(header) => self.header = *header,
+            CopyOption::Header(header) => {
+                self.header = if *header { Header::Present } else { Header::Absent };
+            }
             CopyOption::Quote(quote) => self.quote = Some(*quote),
             CopyOption::Escape(escape) => self.escape = Some(*escape),
             CopyOption::ForceQuote(columns) => self.force_quote = names(columns),
@@ -114,14 +132,14 @@ impl Wish {
         match option {
             CopyLegacyOption::Binary => self.format = Some(Format::Binary),
             CopyLegacyOption::Parquet => self.format = Some(Format::Parquet),
-            CopyLegacyOption::Header => self.header = true,
+            CopyLegacyOption::Header => self.header = Header::Present,
             CopyLegacyOption::Delimiter(delimiter) => self.delimiter = Some(*delimiter),
             CopyLegacyOption::Null(null) => self.null = Some(null.clone()),
             CopyLegacyOption::Csv(options) => {
                 self.format = Some(Format::Csv);
                 for option in options {
                     match option {
-                        CopyLegacyCsvOption::Header => self.header = true,
+                        CopyLegacyCsvOption::Header => self.header = Header::Present,
                         CopyLegacyCsvOption::Quote(quote) => self.quote = Some(*quote),
                         CopyLegacyCsvOption::Escape(escape) => self.escape = Some(*escape),
                         CopyLegacyCsvOption::ForceQuote(columns) => {
@@ -151,6 +169,9 @@ impl Wish {
         ];
         if let (false, Some((name, _))) = (csv, only_csv.iter().find(|(_, given)| *given)) {
             return Err(SqlError::unsupported(format!("COPY {name} outside CSV mode")));
+        }
+        if to && self.header == Header::Match {
+            return Err(SqlError::unsupported("\"match\" with HEADER in COPY TO"));
         }
         if !to && !self.force_quote.is_empty() {
             return Err(SqlError::unsupported("COPY FORCE_QUOTE with COPY FROM"));

@@ -6,7 +6,7 @@ use halcyon_txn::{Savepoint, Transaction};
 
 use crate::binary;
 use crate::orderbook::OrdersIn;
-use crate::{CopyKind, CopyPlan, Format, From, Options};
+use crate::{CopyKind, CopyPlan, Format, From, Header, Options};
 use halcyon_exec::dml::WriteContext;
 use halcyon_exec::dml::bulk::Late;
 use halcyon_exec::turns::Turns;
@@ -96,7 +96,7 @@ struct RowsIn {
     quoted: bool,
     escaped: bool,
     line: u64,
-    header: bool,
+    header: Header,
     ended: bool,
     begun: bool,
     writers: Vec<ArrayWriter>,
@@ -274,7 +274,8 @@ impl RowsIn {
     ) -> Result<()> {
         self.line += 1;
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        if std::mem::take(&mut self.header) {
+        let header = std::mem::take(&mut self.header);
+        if header == Header::Present {
             return Ok(());
         }
         if line == b"\\." {
@@ -303,7 +304,37 @@ impl RowsIn {
             Format::Csv => self.split_csv(from, options, line)?,
             _ => self.split_text(from, options, line)?,
         }
+        if header == Header::Match {
+            return self.match_names(from, options);
+        }
         self.store_fields(from, line, cx)
+    }
+
+    /// Compares the fields of the first line with the columns' names. Errors: 22P04.
+    fn match_names(&self, from: &From, options: &Options) -> Result<()> {
+        let refused = |message: String| {
+            let error = SqlError::new(SqlState::BAD_COPY_FILE_FORMAT, message);
+            Err(error.context(self.context(from, None)))
+        };
+        let (count, wanted) = (self.fields.len(), from.columns.len());
+        if count != wanted {
+            return refused(format!(
+                "wrong number of fields in header line: field count is {count}, expected {wanted}"
+            ));
+        }
+        for (number, (field, column)) in self.fields.iter().zip(&from.columns).enumerate() {
+            let name = &from.writer.table().columns[usize::from(*column)].name;
+            let got = match field {
+                Some(field) if self.text[field.clone()] == **name => continue,
+                Some(field) => format!("\"{}\"", &self.text[field.clone()]),
+                None => format!("null value (\"{}\")", options.null),
+            };
+            return refused(format!(
+                "column name mismatch in header line field {}: got {got}, expected \"{name}\"",
+                number + 1
+            ));
+        }
+        Ok(())
     }
 
     fn split_csv(&mut self, from: &From, options: &Options, line: &str) -> Result<()> {

@@ -40,7 +40,7 @@ use halcyon_sql::syntax::Filtered;
 use halcyon_sql::types::SqlType;
 
 use condition::Condition;
-pub use format::{Format, Options};
+pub use format::{Format, Header, Options};
 pub use input::CopyIn;
 use orderbook::Orders;
 pub use orderbook::bind as bind_orders;

@@ -3,7 +3,7 @@
 use arrow::array::{ArrayRef, RecordBatch};
 use halcyon_store::ValueRef;
 
-use crate::{Format, Options, binary, roots_of};
+use crate::{Format, Header, Options, binary, roots_of};
 use halcyon_exec::analytic::BatchStream;
 use halcyon_exec::dml::QuerySource;
 use halcyon_exec::dml::bulk::cell_of;
@@ -102,7 +102,7 @@ impl CopyOut {
         if !std::mem::replace(&mut self.begun, true) {
             match self.options.format {
                 Format::Binary => binary::write_header(&mut out),
-                _ if self.options.header => {
+                _ if self.options.header != Header::Absent => {
                     self.write_names(&mut out);
                     self.row_ends.push(out.len());
                 }

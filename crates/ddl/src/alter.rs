@@ -19,7 +19,7 @@ use super::remove::{drop_foreign_key, needed_by};
 use super::sequence::Wish;
 use super::{
     DdlContext, alter_view, fold, identity, index, names, parts, role, row_schema, sequence, table,
-    temporary, type_uses, view,
+    temporary, type_uses, using_index, view,
 };
 use halcyon_catalog::{Index, IndexConstraint, Partitioning, Relation, Sequence, Table, TableKind};
 use halcyon_exec::constraints::mentioned_in;
@@ -30,7 +30,9 @@ use halcyon_sql::coerce::{self, Arena, TimeZone};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::{last, quote_ident};
 use halcyon_sql::parse::{parse_expr, parse_own_expr};
-use halcyon_sql::syntax::{MoveTo, PASSED_OVER, RelationKind, TYPE_COLLATION, ViewChange};
+use halcyon_sql::syntax::{
+    DROP_EXPRESSION, MoveTo, PASSED_OVER, RelationKind, TYPE_COLLATION, ViewChange,
+};
 use halcyon_sql::types::SqlType;
 use halcyon_sql::values::ArrayWriter;
 
@@ -69,6 +71,10 @@ pub(super) fn alter(cx: &mut DdlContext<'_>, alter: &AlterTable) -> Result<()> {
             continue;
         }
         let table = changeable(cx, &name)?;
+        if let Some((column, if_exists)) = dropped_expression(operation) {
+            drop_expression(cx, &table, &column, if_exists)?;
+            continue;
+        }
         if let Some(column) = passed_over(operation) {
             is_changeable(&table, &column, "alter")?;
             table.require_column(&column)?;
@@ -149,6 +155,56 @@ fn passed_over(operation: &AlterTableOperation) -> Option<String> {
     }
 }
 
+/// The column of DROP EXPRESSION ([`DROP_EXPRESSION`]), and whether it says IF EXISTS.
+fn dropped_expression(operation: &AlterTableOperation) -> Option<(String, bool)> {
+    let AlterTableOperation::AlterColumn {
+        column_name,
+        op: AlterColumnOperation::SetDataType { using: Some(Expr::Identifier(mark)), .. },
+    } = operation
+    else {
+        return None;
+    };
+    let suffix = mark.value.strip_prefix(DROP_EXPRESSION)?;
+    Some((fold(column_name), !suffix.is_empty()))
+}
+
+/// Whether an expression is a cast of this column and nothing else.
+fn is_cast_of(expr: &Expr, column: &str) -> bool {
+    match expr {
+        Expr::Cast { expr, .. } => is_cast_of(expr, column),
+        Expr::Nested(expr) => is_cast_of(expr, column),
+        Expr::Identifier(name) => fold(name) == column,
+        _ => false,
+    }
+}
+
+/// Makes a plain column of a generated one; its values stay. Errors: 42703; 55000 for other columns.
+fn drop_expression(
+    cx: &mut DdlContext<'_>,
+    table: &Arc<Table>,
+    column: &str,
+    if_exists: bool,
+) -> Result<()> {
+    is_changeable(table, column, "alter")?;
+    let at = table.require_column(column)?;
+    if table.columns[usize::from(at)].generated.is_some() {
+        cx.catalog.change_table(table.id, |table| {
+            table.columns[usize::from(at)].generated = None;
+        });
+        return Ok(());
+    }
+    let message = format!(
+        "column \"{column}\" of relation \"{}\" is not a stored generated column",
+        table.name
+    );
+    let state = SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE;
+    if if_exists {
+        cx.notice(state, format!("{message}, skipping"));
+        return Ok(());
+    }
+    Err(SqlError::new(state, message))
+}
+
 /// The collation that the next change of a column's type is to give it ([`TYPE_COLLATION`]).
 fn type_collation(operation: &AlterTableOperation) -> Option<ObjectName> {
     let AlterTableOperation::AlterColumn { op, .. } = operation else { return None };
@@ -205,8 +261,7 @@ pub(super) fn apply(
                 let message = "only CHECK and FOREIGN KEY constraints can be NOT VALID";
                 return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
             }
-            // Rows that exist are looked at all the same.
-            add_constraint(cx, &table, constraint)
+            add_constraint(cx, &table, constraint, *not_valid)
         }
         Op::DropConstraint { if_exists, name, drop_behavior } => {
             drop_constraint(cx, &table, &fold(name), *if_exists, is_cascade(drop_behavior))
@@ -214,8 +269,7 @@ pub(super) fn apply(
         Op::RenameConstraint { old_name, new_name } => {
             rename_constraint(cx, &table, &fold(old_name), &fold(new_name))
         }
-        // A constraint holds for every row as soon as it is there.
-        Op::ValidateConstraint { name } => require_constraint(&table, &fold(name)),
+        Op::ValidateConstraint { name } => validate_constraint(cx, &table, &fold(name)),
         Op::SetOptionsParens { options } => check_options(&table, options),
         // There is no stream of changes to read rows' identities from.
         Op::ReplicaIdentity { .. } => Ok(()),
@@ -394,11 +448,11 @@ fn add_column_constraints(
             ColumnOption::Check(check) => {
                 let mut check = check.clone();
                 check.name = check.name.or_else(|| given.cloned());
-                add_constraint(cx, &table, &TableConstraint::Check(check))?;
+                add_constraint(cx, &table, &TableConstraint::Check(check), false)?;
             }
             ColumnOption::ForeignKey(key) => {
                 let key = table::of_column(key, definition, given);
-                add_constraint(cx, &table, &TableConstraint::ForeignKey(key))?;
+                add_constraint(cx, &table, &TableConstraint::ForeignKey(key), false)?;
             }
             _ => {}
         }
@@ -474,7 +528,10 @@ pub(super) fn drop_column(
         table.indexes.iter_mut().flat_map(|i| &mut i.included).for_each(|c| shift(c, at));
         let bound = table.indexes.iter_mut().filter_map(|i| i.derived.as_mut()?.bound.as_mut());
         bound.flat_map(|bound| &mut bound.inputs).for_each(|c| shift(c, at));
-        table.foreign_keys.iter_mut().flat_map(|k| &mut k.columns).for_each(|c| shift(c, at));
+        for key in &mut table.foreign_keys {
+            let columns = key.columns.iter_mut().chain(&mut key.on_delete_columns);
+            columns.for_each(|column| shift(column, at));
+        }
         if let Partitioning::Column { column } = &mut table.partitioning {
             shift(column, at);
         }
@@ -756,7 +813,12 @@ fn set_type(
         let keys = &cx.catalog.table(*referrer).foreign_keys;
         keys.iter().any(|key| key.name == *name && key.target_columns.contains(&at))
     });
-    if (keys || referenced) && column.ty.storage() != to.storage() {
+    // Keys of integers match whatever their widths are.
+    let is_integer = |ty| matches!(ty, SqlType::SmallInt | SqlType::Integer | SqlType::BigInt);
+    let widens = is_integer(column.ty)
+        && is_integer(to)
+        && using.is_none_or(|using| is_cast_of(using, &column.name));
+    if (keys || referenced) && column.ty.storage() != to.storage() && !widens {
         return refuse(format!(
             "cannot alter type of column \"{}\" used by a foreign key",
             column.name
@@ -860,6 +922,7 @@ fn add_constraint(
     cx: &mut DdlContext<'_>,
     table: &Arc<Table>,
     constraint: &TableConstraint,
+    not_valid: bool,
 ) -> Result<()> {
     let mut draft = (**table).clone();
     match constraint {
@@ -876,35 +939,74 @@ fn add_constraint(
             add_unique(cx, table, IndexConstraint::Unique, name, &columns, how)
         }
         TableConstraint::Check(check) => {
-            let check = add_check(&cx.binder(), &mut draft, check, None)?;
-            let draft = Arc::new(draft);
-            verify_check(cx, &draft, &check)?;
+            let mut check = add_check(&cx.binder(), &mut draft, check, None)?;
+            check.not_valid = not_valid;
+            if !not_valid {
+                verify_check(cx, &Arc::new(draft), &check)?;
+            }
             cx.catalog.change_table(table.id, |table| table.checks.push(check));
             Ok(())
         }
         TableConstraint::ForeignKey(key) => {
-            let key = add_foreign_key(cx, &mut draft, key)?;
-            verify_foreign_key(cx, &Arc::new(draft), &key)?;
+            let mut key = add_foreign_key(cx, &mut draft, key)?;
+            key.not_valid = not_valid;
+            if !not_valid {
+                verify_foreign_key(cx, &Arc::new(draft), &key)?;
+            }
             cx.catalog.change_table(table.id, |table| table.foreign_keys.push(key.clone()));
             mirror(cx.catalog, table.id, &key);
             Ok(())
         }
-        TableConstraint::PrimaryKeyUsingIndex(_) | TableConstraint::UniqueUsingIndex(_) => {
-            Err(SqlError::unsupported("a constraint USING INDEX"))
+        TableConstraint::PrimaryKeyUsingIndex(given) => {
+            let kind = IndexConstraint::PrimaryKey;
+            let columns = using_index::columns(table, kind, given)?;
+            for column in columns {
+                let now = cx.catalog.table(table.id).clone();
+                set_not_null(cx, &now, column)?;
+            }
+            using_index::attach(cx, table, kind, given)
+        }
+        TableConstraint::UniqueUsingIndex(given) => {
+            let kind = IndexConstraint::Unique;
+            using_index::columns(table, kind, given)?;
+            using_index::attach(cx, table, kind, given)
         }
         other => Err(SqlError::unsupported(format!("the constraint {other}"))),
     }
 }
 
 /// 42704 unless a table has a constraint.
-fn require_constraint(table: &Table, name: &str) -> Result<()> {
-    let is_there = table.checks.iter().any(|check| check.name == name)
-        || table.foreign_keys.iter().any(|key| key.name == name)
-        || table.indexes.iter().any(|index| index.name == name && index.constraint.is_some());
-    is_there.then_some(()).ok_or_else(|| {
-        let message =
-            format!("constraint \"{name}\" of relation \"{}\" does not exist", table.name);
-        SqlError::new(SqlState::UNDEFINED_OBJECT, message)
+/// VALIDATE CONSTRAINT. Errors: 42704; 42809 for a key; 23514 and 23503 if a row does not satisfy it.
+fn validate_constraint(cx: &mut DdlContext<'_>, table: &Arc<Table>, name: &str) -> Result<()> {
+    if let Some(check) = table.checks.iter().find(|check| check.name == name) {
+        if check.not_valid {
+            verify_check(cx, table, check)?;
+            cx.catalog.change_table(table.id, |table| {
+                let own = table.checks.iter_mut().filter(|check| check.name == name);
+                own.for_each(|check| check.not_valid = false);
+            });
+        }
+        return Ok(());
+    }
+    if let Some(key) = table.foreign_keys.iter().find(|key| key.name == name) {
+        if key.not_valid {
+            verify_foreign_key(cx, table, key)?;
+            cx.catalog.change_table(table.id, |table| {
+                let own = table.foreign_keys.iter_mut().filter(|key| key.name == name);
+                own.for_each(|key| key.not_valid = false);
+            });
+        }
+        return Ok(());
+    }
+    let message =
+        |what: &str| format!("constraint \"{name}\" of relation \"{}\" {what}", table.name);
+    let is_key = |index: &Index| index.name == name && index.constraint.is_some();
+    Err(match table.indexes.iter().any(is_key) {
+        true => {
+            let message = message("is not a foreign key or check constraint");
+            SqlError::new(SqlState::WRONG_OBJECT_TYPE, message)
+        }
+        false => SqlError::new(SqlState::UNDEFINED_OBJECT, message("does not exist")),
     })
 }
 
@@ -940,8 +1042,17 @@ fn drop_constraint(
             }
             drop_references_to(cx, table, index);
         }
+        let is_key = index.constraint == Some(IndexConstraint::PrimaryKey);
         let now = cx.catalog.table(table.id).clone();
-        return index::detach(cx, &now, index);
+        index::detach(cx, &now, index)?;
+        // A query may give columns that it groups by in the key alone.
+        return match is_key && !cascade {
+            true => {
+                let what = format!("drop constraint {name}");
+                view::refuse_if_query_broken(cx, &table.schema, &table.name, &what)
+            }
+            false => Ok(()),
+        };
     }
     let message = format!("constraint \"{name}\" of relation \"{}\" does not exist", table.name);
     if if_exists {

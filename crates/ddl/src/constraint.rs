@@ -20,7 +20,7 @@ use halcyon_derived::{Place, of_one_row};
 use halcyon_exec::constraints::{self, mentioned};
 use halcyon_plan::bind::Binder;
 use halcyon_sql::error::{Result, SqlError, SqlState};
-use halcyon_sql::syntax::is_unique_with_null;
+use halcyon_sql::syntax::{is_unique_with_null, set_on_delete};
 use halcyon_sql::types::SqlType;
 use halcyon_sql::values::sql_type_of;
 
@@ -317,6 +317,7 @@ pub(super) fn add_foreign_key(
         })
     });
     let columns = columns.collect::<Result<Vec<u16>>>()?;
+    let on_delete_columns = columns_of_delete(table, key, &columns)?;
     let target_name = parts(&key.foreign_table)?;
     let refers_to_itself = target_name.last() == Some(&table.name)
         && (target_name.len() == 1 || target_name[target_name.len() - 2] == table.schema)
@@ -373,13 +374,39 @@ pub(super) fn add_foreign_key(
         target: target.id,
         target_columns,
         on_delete: action(key.on_delete.as_ref()),
+        on_delete_columns,
         on_update: action(key.on_update.as_ref()),
         deferral,
         full,
+        not_valid: false,
         comment: None,
     };
     table.foreign_keys.push(key.clone());
     Ok(key)
+}
+
+/// The columns that ON DELETE SET NULL or SET DEFAULT names. Errors: 42703; 42P10 for columns beside the key.
+fn columns_of_delete(table: &Table, key: &ForeignKeyConstraint, own: &[u16]) -> Result<Vec<u16>> {
+    let mut columns = Vec::new();
+    for name in set_on_delete(key)? {
+        let name = fold(&name);
+        let missing = || {
+            let message =
+                format!("column \"{name}\" referenced in foreign key constraint does not exist");
+            SqlError::new(SqlState::UNDEFINED_COLUMN, message)
+        };
+        let column = table.column(&name).ok_or_else(missing)?;
+        if !own.contains(&column) {
+            let message = format!(
+                "column \"{name}\" referenced in ON DELETE SET action must be part of foreign key"
+            );
+            return Err(SqlError::new(SqlState::INVALID_COLUMN_REFERENCE, message));
+        }
+        if !columns.contains(&column) {
+            columns.push(column);
+        }
+    }
+    Ok(columns)
 }
 
 fn target_columns(target: &Table, named: &[Ident]) -> Result<Vec<u16>> {

@@ -189,7 +189,8 @@ impl Walk<'_> {
             let known = |action| matches!(action, Action::NoAction | Action::Restrict);
             let target = self.catalog.table(key.target).clone();
             // A table that refers to itself is a cycle, too.
-            let early = known(key.on_delete)
+            let early = !key.not_valid
+                && known(key.on_delete)
                 && known(key.on_update)
                 && target.schema == table.schema
                 && self.visit(&target);
@@ -424,7 +425,7 @@ fn create_table(catalog: &Catalog, order: &LoadOrder, table: &Table) -> String {
             parts.push(format!("CONSTRAINT {} {key}", ident(&index.name)));
         }
     }
-    for check in &table.checks {
+    for check in table.checks.iter().filter(|check| !check.not_valid) {
         parts.push(format!("CONSTRAINT {} CHECK ({})", ident(&check.name), check.expr));
     }
     for key in table.foreign_keys.iter().filter(|key| !order.is_late(table, key)) {
@@ -465,6 +466,9 @@ fn foreign_key(catalog: &Catalog, table: &Table, key: &ForeignKey) -> String {
     for (event, action) in [("UPDATE", key.on_update), ("DELETE", key.on_delete)] {
         if action != Action::NoAction {
             let _ = write!(text, " ON {event} {}", action.name());
+        }
+        if event == "DELETE" && !key.on_delete_columns.is_empty() {
+            let _ = write!(text, " ({})", column_list(table, &key.on_delete_columns));
         }
     }
     text.push_str(Deferral::words(key.deferral));
@@ -606,7 +610,14 @@ fn finish_script(catalog: &Catalog, order: &LoadOrder) -> String {
     for table in &order.tables {
         let name = qualified(&table.schema, &table.name);
         for key in table.foreign_keys.iter().filter(|key| order.is_late(table, key)) {
-            line(format!("ALTER TABLE {name} ADD {}", foreign_key(catalog, table, key)));
+            let not_valid = if key.not_valid { " NOT VALID" } else { "" };
+            line(format!("ALTER TABLE {name} ADD {}{not_valid}", foreign_key(catalog, table, key)));
+        }
+        for check in table.checks.iter().filter(|check| check.not_valid) {
+            let (constraint, expr) = (ident(&check.name), &check.expr);
+            line(format!(
+                "ALTER TABLE {name} ADD CONSTRAINT {constraint} CHECK ({expr}) NOT VALID"
+            ));
         }
     }
     add_identities(catalog, order, &mut line);

@@ -44,6 +44,7 @@ mod temporary;
 mod truncate;
 mod type_uses;
 mod user_type;
+mod using_index;
 mod view;
 pub mod views;
 mod workload;

@@ -79,6 +79,7 @@ pub(super) fn rest(cx: &DdlContext<'_>, table: &mut Table, copied: &Copied) -> R
             if !comments {
                 check.comment = None;
             }
+            check.not_valid = false;
             table.checks.push(check);
         }
     }

@@ -617,6 +617,20 @@ fn change(
             let sequence = |relation: &Relation| matches!(relation, Relation::Sequence(_));
             (GrantableKind::Sequence, all_in(cx, schemas, sequence)?)
         }
+        // There are none: whatever is said of all of them holds.
+        GrantObjects::AllFunctionsInSchema { schemas } => {
+            let is_other = |action: &&ast::Action| !matches!(action, ast::Action::Execute { .. });
+            if let Privileges::Actions(actions) = wanted
+                && let Some(other) = actions.iter().find(is_other)
+            {
+                let message = format!("invalid privilege type {other} for function");
+                return Err(SqlError::new(SqlState::INVALID_GRANT_OPERATION, message));
+            }
+            for name in schemas {
+                cx.catalog.schema(&last(name)?)?;
+            }
+            return Ok(());
+        }
         other => return Err(SqlError::unsupported(format!("privileges on {other}"))),
     };
     for (schema, name) in relations {

@@ -218,6 +218,16 @@ pub(super) fn refuse_if_broken(
     what: &str,
 ) -> Result<()> {
     refuse_if_feeding(cx.catalog, schema, name, what)?;
+    refuse_if_query_broken(cx, schema, name, what)
+}
+
+/// The part of [`refuse_if_broken`] that looks at plain views alone.
+pub(super) fn refuse_if_query_broken(
+    cx: &DdlContext<'_>,
+    schema: &str,
+    name: &str,
+    what: &str,
+) -> Result<()> {
     let users = users_of(cx.catalog, schema, name);
     if users.is_empty() {
         return Ok(());

@@ -24,6 +24,7 @@ mod recursive_types;
 mod row_bounds;
 pub mod search_cycle;
 mod set_names;
+mod set_order;
 mod sorted_input;
 mod standard_json;
 mod symmetric;
@@ -93,6 +94,7 @@ impl VisitorMut for Rewrite {
         if let Err(error) = crate::row_bounds::settle(query) {
             return ControlFlow::Break(error);
         }
+        crate::set_order::settle(query);
         if self.level == 1 {
             separate_order_names(query);
         } else {

@@ -34,7 +34,8 @@ pub fn returns_rows(name: &str) -> bool {
     FUNCTIONS.contains(&name)
 }
 
-fn is_of_rows(function: &Function) -> bool {
+/// Whether a call is of such a function.
+pub(crate) fn is_of_rows(function: &Function) -> bool {
     let name = function.name.0.last().and_then(ObjectNamePart::as_ident).map(fold);
     name.is_some_and(|name| returns_rows(&name))
 }

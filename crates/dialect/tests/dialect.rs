@@ -52,6 +52,12 @@ fn clauses_and_operators_become_what_the_planner_takes() {
     for (text, expected) in [
         ("SELECT a FROM t FETCH FIRST 3 ROWS ONLY", "SELECT a FROM t LIMIT 3"),
         (
+            "SELECT a, unnest(b) FROM t ORDER BY a, c DESC LIMIT 2",
+            "SELECT \"set0~\" AS \"a\", \"set1~\" AS \"unnest\" FROM \
+             (SELECT a AS \"set0~\", unnest(b) AS \"set1~\", c AS \"set2~\" FROM t) AS \"rows of a set~\" \
+             ORDER BY \"set0~\", \"set2~\" DESC LIMIT 2",
+        ),
+        (
             "SELECT a FROM t TABLESAMPLE SYSTEM (5)",
             "SELECT a FROM (SELECT * FROM t WHERE random() * 100 < 5) AS t",
         ),

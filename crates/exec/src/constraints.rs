@@ -45,7 +45,9 @@ impl RowCondition {
         let mut conditions = Vec::new();
         for check in &table.checks {
             let mentioned = columns_of_check(table, check);
-            if mentioned.is_empty() || mentioned.iter().any(touched) {
+            // A row that was there may not satisfy one that is NOT VALID, and must once it is written.
+            let looked_at = mentioned.is_empty() || check.not_valid;
+            if looked_at || mentioned.iter().any(touched) {
                 let (check, program) = (check.clone(), compile_check(binder, table, check)?);
                 conditions.push(RowCondition { check, program, domain: None });
             }

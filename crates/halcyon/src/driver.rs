@@ -134,7 +134,8 @@ impl Session {
     ) -> Result<Ran> {
         let resumed = self.suspended.take().and_then(|suspended| suspended.work);
         let reach = statement.prepared().reach();
-        if reach == Reach::Snapshot || self.in_force.default_modes.read_only == Some(true) {
+        self.vars.read_only = self.in_force.default_modes.read_only == Some(true);
+        if reach == Reach::Snapshot || self.vars.read_only {
             return self.on_cut(statement, params, out);
         }
         // Each exit before the commit drops the transaction, which rolls it back.
@@ -186,6 +187,7 @@ impl Session {
     ) -> Result<Ran> {
         block.used = true;
         self.suspended = None;
+        self.vars.read_only = block.read_only();
         if block.refuses_writes {
             let prepared = statement.prepared();
             if !prepared.plan.reads_only() {

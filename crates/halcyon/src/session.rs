@@ -169,6 +169,7 @@ impl Session {
             memory_bytes: 0,
             temp_file_bytes: None,
             session_id: id,
+            read_only: false,
             sequence_values: Arc::default(),
             copy_folder: None,
         };

@@ -200,3 +200,36 @@ fn a_condition_reads_the_table() {
     assert_eq!(begin("COPY t FROM STDIN WHERE true"), Ok(()));
     assert_eq!(begin("COPY t FROM STDIN WHERE id > 1"), Err("42501".to_owned()));
 }
+
+#[test]
+fn a_header_that_must_match_has_the_names_of_the_columns() {
+    let mut session = session();
+    let mut copy = |options: &str, data: &str| {
+        let path = file(&format!("match-{:x}", data.len()), data.as_bytes());
+        let ran =
+            session.batch(&format!("COPY t (id, name) FROM '{}' ({options})", path.display()));
+        std::fs::remove_file(path).expect("removed");
+        ran
+    };
+    copy("FORMAT csv, HEADER match", "id,name\n1,a\n").expect("the columns' names");
+    copy("HEADER MATCH", "id\tname\n2\tbb\n").expect("the columns' names");
+    for (data, message) in [
+        ("id\n3\n", "wrong number of fields in header line: field count is 1, expected 2"),
+        (
+            "id,Name\n3,a\n",
+            "column name mismatch in header line field 2: got \"Name\", expected \"name\"",
+        ),
+        (
+            "id,\n3,a\n",
+            "column name mismatch in header line field 2: got null value (\"\"), expected \"name\"",
+        ),
+    ] {
+        let error = copy("FORMAT csv, HEADER MATCH", data).expect_err(message);
+        assert_eq!((error.state(), error.message()), (SqlState::BAD_COPY_FILE_FORMAT, message));
+    }
+    assert_eq!(count(&mut session), 2);
+    let out = std::env::temp_dir().join("halcyon-copy-never-written");
+    let text = format!("COPY t TO '{}' (FORMAT csv, HEADER MATCH)", out.display());
+    let error = session.batch(&text).expect_err("there is nothing to match");
+    assert_eq!(error.state(), SqlState::FEATURE_NOT_SUPPORTED);
+}

@@ -298,7 +298,11 @@ pub(crate) fn columns_of_check(table: &Table, check: &Check) -> Vec<u16> {
 
 /// `CHECK (…)`.
 pub(crate) fn check(check: &Check, pretty: bool) -> String {
-    if pretty { format!("CHECK ({})", check.expr) } else { format!("CHECK (({}))", check.expr) }
+    let not_valid = if check.not_valid { " NOT VALID" } else { "" };
+    match pretty {
+        true => format!("CHECK ({}){not_valid}", check.expr),
+        false => format!("CHECK (({})){not_valid}", check.expr),
+    }
 }
 
 /// `FOREIGN KEY (…) REFERENCES …`.
@@ -318,8 +322,12 @@ pub(crate) fn foreign_key(
         if action != Action::NoAction {
             let _ = write!(text, " ON {event} {}", action.name());
         }
+        if event == "DELETE" && !key.on_delete_columns.is_empty() {
+            let _ = write!(text, " ({})", column_list(table, &key.on_delete_columns));
+        }
     }
     text.push_str(Deferral::words(key.deferral));
+    text.push_str(if key.not_valid { " NOT VALID" } else { "" });
     text
 }
 

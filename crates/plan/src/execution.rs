@@ -366,6 +366,7 @@ pub struct BoundSequence {
     user: String,
     search_path: Vec<String>,
     values: Arc<parking_lot::Mutex<Vec<(u32, i64)>>>,
+    read_only: bool,
     signature: Signature,
 }
 
@@ -398,6 +399,7 @@ fn sequence_call(call: ScalarFunction, step: Step, env: &Env<'_>) -> Expr {
         user: env.session.user.clone(),
         search_path: env.session.search_path.clone(),
         values: Arc::clone(&env.session.sequence_values),
+        read_only: env.session.read_only,
         signature: arguments_of(call.name(), Volatility::Volatile),
     };
     ScalarUDF::new_from_impl(function).call(call.args)
@@ -449,7 +451,7 @@ impl BoundSequence {
         };
         let sequence = self.find(name)?;
         self.require(&sequence, &[Privilege::Usage, Privilege::Update])?;
-        let value = halcyon_catalog::sequence::next(&sequence)?;
+        let value = halcyon_catalog::sequence::next(&sequence, self.read_only)?;
         self.note(sequence.oid, value);
         Ok(Some(value))
     }
@@ -491,7 +493,7 @@ impl BoundSequence {
         };
         let sequence = self.find(name)?;
         self.require(&sequence, &[Privilege::Update])?;
-        halcyon_catalog::sequence::set(&sequence, value, called)?;
+        halcyon_catalog::sequence::set(&sequence, value, called, self.read_only)?;
         if called {
             self.note(sequence.oid, value);
         }

@@ -90,8 +90,11 @@ impl Visitor for Count<'_> {
 
     fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<SqlError> {
         let named = query.with.iter().flat_map(|with| with.cte_tables.iter().rev());
-        let coming = named.map(|cte| fold(&cte.alias.name)).collect();
-        self.open.push(Open { coming, ..Open::default() });
+        let coming: Vec<String> = named.map(|cte| fold(&cte.alias.name)).collect();
+        let recursive = query.with.as_ref().is_some_and(|with| with.recursive);
+        // Those of a recursive WITH are visible before they have been counted.
+        let known = coming.iter().filter(|_| recursive).map(|name| (name.clone(), 0)).collect();
+        self.open.push(Open { coming, known, ..Open::default() });
         ControlFlow::Continue(())
     }
 

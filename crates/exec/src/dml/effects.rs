@@ -144,7 +144,8 @@ impl Effects {
                 }
                 Action::Cascade => Some(effect),
                 Action::SetNull | Action::SetDefault => {
-                    Some(Expect::Update(with_generated(&referrer, &key.columns)))
+                    let columns = key.set_columns(*expect == Expect::Delete);
+                    Some(Expect::Update(with_generated(&referrer, columns)))
                 }
             };
             let mut changed_node = None;
@@ -314,14 +315,19 @@ impl Effects {
         let keys: Vec<&[Value]> = gone.iter().map(|(before, ..)| before.as_slice()).collect();
         for (which, partition, row) in incoming.find(cx, &keys, key) {
             let (_, after, action) = &gone[which];
-            let columns = &incoming.referrers.key.columns;
+            let own = &incoming.referrers.key;
+            let columns = match action {
+                Action::Cascade => own.columns.as_slice(),
+                _ => own.set_columns(after.is_none()),
+            };
             let values = match (action, after) {
                 (Action::Cascade, None) => None,
                 (Action::Cascade, Some(after)) => Some(incoming.referrers.as_own(after)?),
                 (Action::SetNull, _) => Some(vec![Value::Null; columns.len()]),
                 _ => {
                     let mut values = Vec::new();
-                    for (cell, column) in incoming.defaults.iter().zip(columns) {
+                    let defaults = incoming.defaults.iter().zip(&own.columns);
+                    for (cell, column) in defaults.filter(|(_, column)| columns.contains(column)) {
                         let ty = incoming.referrers.table.columns[*column as usize].ty;
                         let env = cx.env;
                         let none = |_| unreachable!("a default has no source row");
@@ -336,7 +342,7 @@ impl Effects {
                 node: incoming.node.expect("an acting reference has a node"),
                 partition,
                 row,
-                columns: columns.clone(),
+                columns: columns.to_vec(),
                 values,
             });
         }

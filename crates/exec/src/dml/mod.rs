@@ -772,11 +772,38 @@ fn cast_to(expr: Expr, ty: SqlType) -> Result<Expr> {
     Ok(cast)
 }
 
-/// Bare names of the target's columns with the target's alias before them.
+/// Bare names of the target's columns with the target's alias before them, and whole rows as lists of columns.
 fn qualify(expr: &Expr, target: &NamedTarget, alias: &str) -> Expr {
-    struct Qualify<'a>(&'a NamedTarget, &'a str);
+    // The last: queries around the place.
+    struct Qualify<'a>(&'a NamedTarget, &'a str, usize);
+    impl Qualify<'_> {
+        /// The table whose row is meant: `t`, `t.*` or `(t.*)`, of the target and of `excluded`.
+        fn whole_row(&self, expr: &Expr) -> Option<ast::Ident> {
+            let name = match expr {
+                Expr::Identifier(name) if !self.0.has_column(&fold(name)) => name,
+                Expr::Nested(inner) if matches!(**inner, Expr::QualifiedWildcard(..)) => {
+                    return self.whole_row(inner);
+                }
+                Expr::QualifiedWildcard(name, _) => match name.0.as_slice() {
+                    [name] => name.as_ident()?,
+                    _ => return None,
+                },
+                _ => return None,
+            };
+            let folded = fold(name);
+            (folded == self.1 || folded == "excluded").then(|| ident(&folded))
+        }
+    }
     impl VisitorMut for Qualify<'_> {
         type Break = ();
+        fn pre_visit_query(&mut self, _: &mut ast::Query) -> std::ops::ControlFlow<()> {
+            self.2 += 1;
+            std::ops::ControlFlow::Continue(())
+        }
+        fn post_visit_query(&mut self, _: &mut ast::Query) -> std::ops::ControlFlow<()> {
+            self.2 -= 1;
+            std::ops::ControlFlow::Continue(())
+        }
         fn pre_visit_expr(&mut self, expr: &mut Expr) -> std::ops::ControlFlow<()> {
             // The SQL parser reads `t.a[1]` as a chain that begins with `t`.
             if let Expr::CompoundFieldAccess { root, access_chain } = expr
@@ -785,6 +812,13 @@ fn qualify(expr: &Expr, target: &NamedTarget, alias: &str) -> Expr {
             {
                 **root = Expr::CompoundIdentifier(vec![table.clone(), column.clone()]);
                 access_chain.remove(0);
+            }
+            if self.2 == 0
+                && let Some(table) = self.whole_row(expr)
+            {
+                let columns = self.0.column_names();
+                let column = |name| Expr::CompoundIdentifier(vec![table.clone(), ident(name)]);
+                *expr = Expr::Tuple(columns.into_iter().map(column).collect());
             }
             if let Expr::Identifier(name) = expr
                 && self.0.has_column(&fold(name))
@@ -795,7 +829,7 @@ fn qualify(expr: &Expr, target: &NamedTarget, alias: &str) -> Expr {
         }
     }
     let mut expr = expr.clone();
-    let _ = VisitMut::visit(&mut expr, &mut Qualify(target, alias));
+    let _ = VisitMut::visit(&mut expr, &mut Qualify(target, alias, 0));
     expr
 }
 

@@ -144,6 +144,14 @@ impl NamedTarget {
         catalog.require_on_table(acting, &self.table, wish)
     }
 
+    /// The names of its columns.
+    pub fn column_names(&self) -> Vec<&str> {
+        match self.named_view() {
+            Some(view) => view.columns.iter().map(|(name, _)| name.as_str()).collect(),
+            None => self.table.columns.iter().map(|column| column.name.as_str()).collect(),
+        }
+    }
+
     /// Whether it has a column of this name.
     pub fn has_column(&self, name: &str) -> bool {
         match self.named_view() {

@@ -42,6 +42,7 @@ pub fn session() -> SessionVars {
         memory_bytes: 1 << 30,
         temp_file_bytes: None,
         session_id: 7,
+        read_only: false,
         sequence_values: Arc::default(),
         copy_folder: None,
     }

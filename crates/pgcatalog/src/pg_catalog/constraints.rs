@@ -38,7 +38,7 @@ system_tables! {
         contype: Char,
         condeferrable: bool,
         condeferred: bool,
-        convalidated: bool = true,
+        convalidated: bool,
         conrelid: Oid,
         contypid: Oid,
         conindid: Oid,
@@ -55,7 +55,7 @@ system_tables! {
         conpfeqop: Option<OidArray> = None,
         conppeqop: Option<OidArray> = None,
         conffeqop: Option<OidArray> = None,
-        confdelsetcols: Option<Int2s> = None,
+        confdelsetcols: Option<Int2s>,
         conexclop: Option<OidArray> = None,
         conbin: Option<Text>,
     }
@@ -156,6 +156,7 @@ fn constraint(context: &Context, rows: &mut Vec<ConstraintRow>) {
                 contype: kind,
                 condeferrable: rest.deferral.is_some(),
                 condeferred: rest.deferral == Some(Deferral::Deferred),
+                convalidated: !rest.not_valid,
                 conrelid: object.oid,
                 contypid: 0_u32,
                 conindid: rest.index,
@@ -166,6 +167,7 @@ fn constraint(context: &Context, rows: &mut Vec<ConstraintRow>) {
                 connoinherit: kind != "c",
                 conkey: columns,
                 confkey: rest.columns,
+                confdelsetcols: rest.set_on_delete,
                 conbin: rest.expr,
             });
         };
@@ -182,7 +184,8 @@ fn constraint(context: &Context, rows: &mut Vec<ConstraintRow>) {
             push(rest.index, name, kind, Some(columns), rest);
         }
         for check in &table.checks {
-            let rest = Reference { expr: Some(check.expr.clone()), ..Reference::none() };
+            let (expr, not_valid) = (Some(check.expr.clone()), check.not_valid);
+            let rest = Reference { expr, not_valid, ..Reference::none() };
             let columns = describe::columns_of_check(table, check);
             let columns = (!columns.is_empty()).then(|| numbers(columns));
             push(objects::check_oid(table, check), &check.name, "c", columns, rest);
@@ -193,11 +196,14 @@ fn constraint(context: &Context, rows: &mut Vec<ConstraintRow>) {
                 table: key.target.0,
                 index: target.and_then(|t| unique_index(t, &key.target_columns)).unwrap_or(0),
                 columns: Some(numbers(key.target_columns.iter().copied())),
+                set_on_delete: (!key.on_delete_columns.is_empty())
+                    .then(|| numbers(key.on_delete_columns.iter().copied())),
                 on_update: describe::action_letter(key.on_update),
                 on_delete: describe::action_letter(key.on_delete),
                 matching: if key.full { "f" } else { "s" },
                 expr: None,
                 deferral: key.deferral,
+                not_valid: key.not_valid,
             };
             let columns = numbers(key.columns.iter().copied());
             push(objects::foreign_key_oid(table, key), &key.name, "f", Some(columns), rest);
@@ -218,6 +224,7 @@ fn domain_constraints(context: &Context, rows: &mut Vec<ConstraintRow>) {
                 contype: "c",
                 condeferrable: false,
                 condeferred: false,
+                convalidated: !check.not_valid,
                 conrelid: 0_u32,
                 contypid: own.oid(),
                 conindid: none.index,
@@ -228,6 +235,7 @@ fn domain_constraints(context: &Context, rows: &mut Vec<ConstraintRow>) {
                 connoinherit: false,
                 conkey: none.columns.clone(),
                 confkey: none.columns,
+                confdelsetcols: none.set_on_delete,
                 conbin: Some(describe::value_in_capitals(&check.expr)),
             });
         }
@@ -239,11 +247,14 @@ struct Reference {
     table: u32,
     index: u32,
     columns: Option<Vec<i64>>,
+    /// The columns that ON DELETE SET NULL or SET DEFAULT sets, if it names them.
+    set_on_delete: Option<Vec<i64>>,
     on_update: &'static str,
     on_delete: &'static str,
     matching: &'static str,
     expr: Option<String>,
     deferral: Option<Deferral>,
+    not_valid: bool,
 }
 
 impl Reference {
@@ -253,11 +264,13 @@ impl Reference {
             table: 0,
             index: 0,
             columns: None,
+            set_on_delete: None,
             on_update,
             on_delete,
             matching,
             expr: None,
             deferral: None,
+            not_valid: false,
         }
     }
 }

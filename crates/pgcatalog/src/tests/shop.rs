@@ -39,6 +39,7 @@ pub(super) fn context(user: &str) -> Arc<Context> {
         memory_bytes: 1 << 20,
         temp_file_bytes: None,
         session_id: 7,
+        read_only: false,
         sequence_values: Arc::default(),
         copy_folder: None,
     };
@@ -253,9 +254,11 @@ fn orders() -> Table {
         target: CUSTOMER,
         target_columns: vec![0],
         on_delete: Action::SetNull,
+        on_delete_columns: Vec::new(),
         on_update: Action::Cascade,
         deferral: None,
         full: false,
+        not_valid: false,
         comment: None,
     }];
     table

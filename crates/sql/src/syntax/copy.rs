@@ -116,6 +116,9 @@ impl Filtered {
     }
 }
 
+/// The format that stands for HEADER MATCH, of which the SQL parser's tree knows nothing.
+pub const HEADER_MATCH: &str = "\u{1}header match";
+
 fn option(reader: &mut Reader<'_>) -> Result<CopyOption> {
     crate::error::SqlError::unless_interrupted()?;
     const NAMES: &[&str] = &[
@@ -136,6 +139,7 @@ fn option(reader: &mut Reader<'_>) -> Result<CopyOption> {
         "FREEZE" => CopyOption::Freeze(switch(reader)?),
         "DELIMITER" => CopyOption::Delimiter(character(reader)?),
         "NULL" => CopyOption::Null(reader.string()?),
+        "HEADER" if reader.eats("MATCH") => CopyOption::Format(Ident::new(HEADER_MATCH)),
         "HEADER" => CopyOption::Header(switch(reader)?),
         "QUOTE" => CopyOption::Quote(character(reader)?),
         "ESCAPE" => CopyOption::Escape(character(reader)?),

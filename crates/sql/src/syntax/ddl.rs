@@ -303,6 +303,20 @@ pub(super) fn alter_role(reader: &mut Reader<'_>) -> Result<DdlStatement> {
     Ok(DdlStatement::AlterRole { name, operation })
 }
 
+/// Behind ALTER GROUP: the roles that get or lose it, or its other name.
+pub(super) fn alter_group(reader: &mut Reader<'_>) -> Result<DdlStatement> {
+    let group = reader.ident()?;
+    let grant = match reader.expect_one_of(&["ADD USER", "DROP USER", "RENAME TO"])? {
+        "RENAME TO" => {
+            let operation = Box::new(AlterRoleOperation::RenameRole { role_name: reader.ident()? });
+            return Ok(DdlStatement::AlterRole { name: group, operation });
+        }
+        change => change == "ADD USER",
+    };
+    let members = reader.idents()?;
+    Ok(DdlStatement::Membership { roles: vec![group], members, grant })
+}
+
 /// Options of a role that are one word, and what they say.
 const ROLE_FLAGS: &[(&str, RoleOption)] = &[
     ("BYPASSRLS", RoleOption::BypassRLS(true)),
@@ -365,6 +379,9 @@ fn membership(reader: &mut Reader<'_>, between: &str, grant: bool) -> Result<Ddl
     reader.expect(between)?;
     let members = reader.idents()?;
     reader.eats("WITH ADMIN OPTION");
+    if reader.eats("GRANTED BY") {
+        reader.ident()?;
+    }
     Ok(DdlStatement::Membership { roles, members, grant })
 }
 

@@ -108,6 +108,7 @@ pub(crate) const PRODUCTIONS: &[Production] = &[
     Production { begins: "DROP ASSERTION", read: |r| ddl::drop_assertion(r).map(Into::into) },
     Production { begins: "CREATE ROLE|USER|GROUP", read: |r| ddl::create_role(r).map(Into::into) },
     Production { begins: "ALTER ROLE|USER", read: |r| ddl::alter_role(r).map(Into::into) },
+    Production { begins: "ALTER GROUP", read: |r| ddl::alter_group(r).map(Into::into) },
     Production { begins: "GRANT <names> TO", read: |r| ddl::grant_role(r).map(Into::into) },
     Production { begins: "REVOKE <names> FROM", read: |r| ddl::revoke_role(r).map(Into::into) },
     Production { begins: "COMMENT", read: |r| comment::comment(r).map(of_comment) },

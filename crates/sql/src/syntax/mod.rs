@@ -14,6 +14,7 @@ mod alter_view;
 mod balance;
 mod collation;
 mod comment;
+mod constraint_words;
 mod copy;
 mod cursor;
 mod ddl;
@@ -28,6 +29,7 @@ mod limits;
 mod materialized;
 mod merged_alias;
 mod moves;
+mod other_forms;
 mod owned;
 mod reader;
 mod rows_from;
@@ -53,7 +55,8 @@ pub use alter_view::ViewChange;
 pub use balance::joined as balanced_chain;
 pub use collation::CollationStatement;
 pub use comment::{CommentOn, Commented};
-pub use copy::Filtered;
+pub use constraint_words::set_on_delete;
+pub use copy::{Filtered, HEADER_MATCH};
 pub use cursor::{CursorStatement, DeclareCursor, Step};
 pub use ddl::{CreateRole, DdlStatement, RelationKind, RoleKind};
 pub use do_block::{Condition, DoBlock};
@@ -77,7 +80,7 @@ pub use spellings::{
     MERGE_DEFAULTS, MERGE_NOTHING, Overriding, SYMMETRIC, TYPE_COLLATION, VARIADIC,
     is_mark_of_unique, is_unique_with_null,
 };
-pub use table_forms::{Like, PASSED_OVER, executed, is_executed, is_without_data};
+pub use table_forms::{DROP_EXPRESSION, Like, PASSED_OVER, executed, is_executed, is_without_data};
 pub use types::{Side as LabelSide, TypeChange, TypeStatement};
 pub use upkeep::{Upkeep, UpkeepObject, UpkeepVerb};
 pub use view::{CopyOrders, Explained, Side, ViewStatement};

@@ -12,10 +12,12 @@ use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Whitespace};
 
+use super::constraint_words;
 use super::elements::{self, Edits};
 use super::identity_order;
 use super::limits;
 use super::merged_alias;
+use super::other_forms;
 use super::rows_from;
 use super::search_cycle;
 use super::table_forms;
@@ -52,6 +54,7 @@ use crate::identifier::last;
 /// - `x = ANY (VALUES (1))` is `x = ANY (SELECT * FROM (VALUES (1)) AS "values")`.
 /// - `ORDER BY a USING >` is `ORDER BY a DESC`.
 /// - `'1 day'::interval PRECEDING` is `INTERVAL '1 day' PRECEDING`.
+/// - `ALL PROCEDURES IN SCHEMA` of GRANT and REVOKE is `ALL FUNCTIONS IN SCHEMA`, and DROP GROUP is DROP ROLE.
 /// - `JOIN … USING (a) AS j` has the alias among the columns: see [`mod@merged_alias`].
 /// - `ROWS FROM (f(), g())` is a call in FROM whose arguments are the calls: see [`mod@rows_from`].
 /// - `e.* = f.*` and its like are `(e.*) = f.*`: a list would end before the operator.
@@ -62,7 +65,9 @@ use crate::identifier::last;
 /// - In MERGE, `DO NOTHING`, `INSERT DEFAULT VALUES` and `OVERRIDING … VALUE` are columns that no table
 ///   has: see [`MERGE_NOTHING`], [`MERGE_DEFAULTS`], [`Overriding::of_word`].
 pub(super) fn known_to_the_parser(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    let mut tokens = limits::settled(table_forms::settled(tokens));
+    let mut tokens = limits::settled(table_forms::settled(constraint_words::settled(
+        other_forms::settled(tokens),
+    )));
     let words: Vec<usize> =
         (0..tokens.len()).filter(|at| !matches!(tokens[*at].token, Token::Whitespace(_))).collect();
     let is = |tokens: &[TokenWithSpan], at: usize, word: &str| {
@@ -74,6 +79,17 @@ pub(super) fn known_to_the_parser(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSp
     let mut edits: Vec<(usize, usize, String)> = Vec::new();
     if is(&tokens, 0, "CREATE") && is(&tokens, 1, "UNLOGGED") {
         silent.push(1);
+    }
+    if is(&tokens, 0, "DROP") && is(&tokens, 1, "GROUP") {
+        edits.push((words[1], words[1], "ROLE".to_owned()));
+    }
+    if begins(&tokens, &["GRANT", "REVOKE"]) {
+        let procedures = (1..words.len()).find(|at| {
+            is(&tokens, at - 1, "ALL")
+                && (is(&tokens, *at, "PROCEDURES") || is(&tokens, *at, "ROUTINES"))
+                && is(&tokens, at + 1, "IN")
+        });
+        edits.extend(procedures.map(|at| (words[at], words[at], "FUNCTIONS".to_owned())));
     }
     if is(&tokens, 0, "DROP") && is(&tokens, 1, "INDEX") && is(&tokens, 2, "CONCURRENTLY") {
         silent.push(2);
@@ -686,6 +702,11 @@ mod tests {
             ("SELECT a FROM t FOR KEY SHARE SKIP LOCKED", "SELECT a FROM t FOR SHARE SKIP LOCKED"),
             ("CREATE UNLOGGED TABLE t (a INT)", "CREATE TABLE t (a INT)"),
             ("DROP INDEX CONCURRENTLY IF EXISTS i", "DROP INDEX IF EXISTS i"),
+            ("DROP GROUP IF EXISTS g, h", "DROP ROLE IF EXISTS g, h"),
+            (
+                "REVOKE ALL ON ALL ROUTINES IN SCHEMA s FROM a",
+                "REVOKE ALL ON ALL FUNCTIONS IN SCHEMA s FROM a",
+            ),
             (
                 "BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY DEFERRABLE",
                 "BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY",

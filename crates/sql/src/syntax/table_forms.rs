@@ -2,6 +2,7 @@
 //!
 //! - `LIKE t INCLUDING …` among the columns becomes a column with a name that no table has: see [`Like`].
 //! - The names in `CREATE TABLE t (a, b) AS …` get a type, which nobody reads.
+//! - `ALTER COLUMN a DROP EXPRESSION` becomes a change of type, too: see [`DROP_EXPRESSION`].
 //! - `ALTER COLUMN a SET STATISTICS 100`, SET STORAGE and SET COMPRESSION become a change of type that changes
 //!   nothing: see [`PASSED_OVER`].
 //! - CLUSTER ON, SET LOGGED, SET WITHOUT OIDS, RESET (…) and their kin of a table become options of that name.
@@ -42,6 +43,9 @@ const OPTIONS: [&str; 9] = [
 /// The column by which a type is changed that stands for what a column says about its place on disk and its
 /// statistics, both of which are none here.
 pub const PASSED_OVER: &str = "\u{1}passed over";
+
+/// The column by which a type is changed that stands for DROP EXPRESSION; with IF EXISTS more follows.
+pub const DROP_EXPRESSION: &str = "\u{1}drop expression";
 
 /// Words of SET STORAGE.
 const STORAGES: [&str; 5] = ["PLAIN", "EXTERNAL", "EXTENDED", "MAIN", "DEFAULT"];
@@ -267,6 +271,11 @@ impl Text<'_> {
             fits.then_some(behind)
         };
         let change = |at: usize| {
+            if self.is(at, "DROP") && self.is(at + 1, "EXPRESSION") {
+                let if_exists = self.is(at + 2, "IF") && self.is(at + 3, "EXISTS");
+                let (end, more) = if if_exists { (at + 3, " if exists") } else { (at + 1, "") };
+                return Some((at, end, format!("TYPE BOOLEAN USING \"{DROP_EXPRESSION}{more}\"")));
+            }
             let end = if self.is(at + 1, "STATISTICS") {
                 end(at + 2, true)?
             } else if self.is(at + 1, "STORAGE") {
@@ -423,6 +432,13 @@ mod tests {
                     ALTER b TYPE BOOLEAN USING \"\u{1}passed over\", \
                     ALTER c TYPE BOOLEAN USING \"\u{1}passed over\", ADD COLUMN storage INT";
         assert_eq!(shown(text), shown(same));
+        assert_eq!(
+            shown("ALTER TABLE t ALTER a DROP EXPRESSION, ALTER b DROP EXPRESSION IF EXISTS"),
+            shown(&format!(
+                "ALTER TABLE t ALTER a TYPE BOOLEAN USING \"{DROP_EXPRESSION}\", \
+                 ALTER b TYPE BOOLEAN USING \"{DROP_EXPRESSION} if exists\""
+            ))
+        );
         for wrong in ["SET STORAGE fast", "SET STATISTICS x", "SET STATISTICS"] {
             assert!(parse(&format!("ALTER TABLE t ALTER COLUMN a {wrong}")).is_err(), "{wrong}");
         }
