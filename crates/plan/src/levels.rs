@@ -5,7 +5,8 @@
 //! it to the query in which it is written.
 
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::{DFSchema, DataFusionError, Result};
+use datafusion::logical_expr::expr::{Exists, InSubquery};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 
 use halcyon_sql::diagnose::external;
@@ -15,14 +16,16 @@ use halcyon_sql::error::SqlError;
 pub(crate) fn aggregates_are_own(plan: &LogicalPlan) -> Result<()> {
     plan.apply_with_subqueries(|node| {
         if let LogicalPlan::Aggregate(aggregate) = node {
-            aggregate.aggr_expr.iter().try_for_each(is_own)?;
+            let own = aggregate.input.schema();
+            aggregate.aggr_expr.iter().try_for_each(|call| is_own(call, own))?;
         }
         Ok(TreeNodeRecursion::Continue)
     })?;
     Ok(())
 }
 
-fn is_own(aggregate: &Expr) -> Result<()> {
+/// `rows`: the columns of the query in which the aggregate is written.
+fn is_own(aggregate: &Expr, rows: &DFSchema) -> Result<()> {
     // SQL has no such aggregate; a statement over system tables is rewritten to it, in the query that it belongs to.
     if matches!(aggregate, Expr::AggregateFunction(call) if call.func.name() == "first_value") {
         return Ok(());
@@ -32,6 +35,17 @@ fn is_own(aggregate: &Expr) -> Result<()> {
         match expr {
             Expr::Column(_) => own = true,
             Expr::OuterReferenceColumn(..) => outer = true,
+            // The columns that a subquery within the arguments has of the queries around it count as well.
+            Expr::ScalarSubquery(subquery)
+            | Expr::Exists(Exists { subquery, .. })
+            | Expr::InSubquery(InSubquery { subquery, .. }) => {
+                for reference in &subquery.outer_ref_columns {
+                    if let Expr::OuterReferenceColumn(_, column) = reference {
+                        let is_of_rows = rows.has_column(column);
+                        (own, outer) = (own || is_of_rows, outer || !is_of_rows);
+                    }
+                }
+            }
             _ => {}
         }
         Ok::<_, DataFusionError>(TreeNodeRecursion::Continue)
