@@ -5,7 +5,8 @@
 //! runtime makes of that stands in `halcyon_task`'s module `parts`: the parts bind only while both kinds of statements are on an
 //! island, so that no processor idles for the sake of nobody.
 //!
-//! Invariant, checked by the tests below: the runtime is divided only while the keeper's partition is on.
+//! Invariant, checked by `workers_fill_the_parts_of_their_processors_before_and_after_they_are_started`: the runtime is divided only while the keeper's
+//! partition is on.
 
 use std::collections::{BTreeMap, BTreeSet};
 
