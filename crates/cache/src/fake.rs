@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use halcyon_machine::topology;
 use libc::{EBUSY, EEXIST, EINVAL, ENOENT, ENOSPC, EPERM, ESRCH};
@@ -603,5 +603,47 @@ impl ResctrlFs for Fake {
             true => Err(io::ErrorKind::WouldBlock.into()),
             false => Ok(Lock { _held: None }),
         }
+    }
+}
+
+/// A fake of which a function says, before each change, whether the change fails.
+pub struct Faulty<F> {
+    fake: Arc<Fake>,
+    pass: F,
+}
+
+impl<F: Fn() -> io::Result<()> + Send + Sync> Faulty<F> {
+    /// The fake, whose changes fail with the errors of `pass`.
+    pub fn new(fake: Arc<Fake>, pass: F) -> Self {
+        Faulty { fake, pass }
+    }
+}
+
+impl<F: Fn() -> io::Result<()> + Send + Sync> ResctrlFs for Faulty<F> {
+    fn read(&self, path: &str) -> io::Result<String> {
+        self.fake.read(path)
+    }
+
+    fn write(&self, path: &str, text: &str) -> io::Result<()> {
+        (self.pass)()?;
+        self.fake.write(path, text)
+    }
+
+    fn make_folder(&self, path: &str) -> io::Result<()> {
+        (self.pass)()?;
+        self.fake.make_folder(path)
+    }
+
+    fn remove_folder(&self, path: &str) -> io::Result<()> {
+        (self.pass)()?;
+        self.fake.remove_folder(path)
+    }
+
+    fn folders(&self, path: &str) -> io::Result<Vec<String>> {
+        self.fake.folders(path)
+    }
+
+    fn lock(&self) -> io::Result<Lock> {
+        self.fake.lock()
     }
 }

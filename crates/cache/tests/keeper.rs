@@ -6,8 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-use halcyon_cache::fake::{Fake, Profile};
-use halcyon_cache::fs::Lock;
+use halcyon_cache::fake::{Fake, Faulty, Profile};
 use halcyon_cache::journal::{FileJournal, Journal, Note, Owner};
 use halcyon_cache::mask::Mask;
 use halcyon_cache::{CpuSplit, Keeper, Place, ResctrlFs};
@@ -92,50 +91,14 @@ fn two_keepers_of_a_process_are_not_in_each_others_way() {
     assert_eq!((fake.configuration(), folder.files()), (before, 0));
 }
 
-/// A fake some of whose changes fail: those from `at` on, `count` of them.
-struct Faulty {
-    fake: Arc<Fake>,
-    passed: AtomicUsize,
-    faulty: std::ops::Range<usize>,
-}
-
-impl Faulty {
-    fn pass(&self) -> io::Result<()> {
-        let number = self.passed.fetch_add(1, Ordering::Relaxed);
-        match self.faulty.contains(&number) {
-            true => Err(io::Error::from_raw_os_error(libc::EIO)),
-            false => Ok(()),
-        }
-    }
-}
-
-impl ResctrlFs for Faulty {
-    fn read(&self, path: &str) -> io::Result<String> {
-        self.fake.read(path)
-    }
-
-    fn write(&self, path: &str, text: &str) -> io::Result<()> {
-        self.pass()?;
-        self.fake.write(path, text)
-    }
-
-    fn make_folder(&self, path: &str) -> io::Result<()> {
-        self.pass()?;
-        self.fake.make_folder(path)
-    }
-
-    fn remove_folder(&self, path: &str) -> io::Result<()> {
-        self.pass()?;
-        self.fake.remove_folder(path)
-    }
-
-    fn folders(&self, path: &str) -> io::Result<Vec<String>> {
-        self.fake.folders(path)
-    }
-
-    fn lock(&self) -> io::Result<Lock> {
-        self.fake.lock()
-    }
+/// A fake some of whose changes fail, by their numbers.
+fn faulty(fake: &Arc<Fake>, numbers: std::ops::Range<usize>) -> Arc<dyn ResctrlFs> {
+    let passed = AtomicUsize::new(0);
+    let pass = move || match numbers.contains(&passed.fetch_add(1, Ordering::Relaxed)) {
+        true => Err(io::Error::from_raw_os_error(libc::EIO)),
+        false => Ok(()),
+    };
+    Arc::new(Faulty::new(fake.clone(), pass))
 }
 
 #[test]
@@ -144,8 +107,7 @@ fn a_fault_at_every_change_leaves_the_caches_whole_or_a_journal_for_the_next_sta
         for (at, count) in (0..12).flat_map(|at| [(at, 1), (at, usize::MAX - at)]) {
             let (fake, folder) = (Arc::new(Fake::new(profile.clone())), Folder::new());
             let before = fake.configuration();
-            let (passed, faulty) = (AtomicUsize::new(0), at..at + count);
-            let tree = Arc::new(Faulty { fake: fake.clone(), passed, faulty });
+            let tree = faulty(&fake, at..at + count);
             let keeper = Keeper::new(Place::fake(tree, &folder.0), "");
             if let Err(why) = keeper.turn_on(&split(1)) {
                 assert!(

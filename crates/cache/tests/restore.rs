@@ -7,8 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use halcyon_cache::fake::{CALLER, Fake, Profile};
-use halcyon_cache::fs::Lock;
+use halcyon_cache::fake::{CALLER, Fake, Faulty, Profile};
 use halcyon_cache::journal::{Journal, Note};
 use halcyon_cache::partition::Why;
 use halcyon_cache::undo::{undo, undo_after_crash};
@@ -71,41 +70,6 @@ impl Faults {
     }
 }
 
-/// A fake whose changes fail when they are told to.
-struct Faulty {
-    fake: Arc<Fake>,
-    faults: Arc<Faults>,
-}
-
-impl ResctrlFs for Faulty {
-    fn read(&self, path: &str) -> io::Result<String> {
-        self.fake.read(path)
-    }
-
-    fn write(&self, path: &str, text: &str) -> io::Result<()> {
-        self.faults.pass()?;
-        self.fake.write(path, text)
-    }
-
-    fn make_folder(&self, path: &str) -> io::Result<()> {
-        self.faults.pass()?;
-        self.fake.make_folder(path)
-    }
-
-    fn remove_folder(&self, path: &str) -> io::Result<()> {
-        self.faults.pass()?;
-        self.fake.remove_folder(path)
-    }
-
-    fn folders(&self, path: &str) -> io::Result<Vec<String>> {
-        self.fake.folders(path)
-    }
-
-    fn lock(&self) -> io::Result<Lock> {
-        self.fake.lock()
-    }
-}
-
 fn split(polluting: usize) -> CpuSplit {
     CpuSplit::of(&[vec![0, 1, 2, 3], vec![4, 5, 6, 7]], polluting)
 }
@@ -115,7 +79,8 @@ fn settings() -> Settings {
 }
 
 fn turn_on(fake: &Arc<Fake>, notes: &Notes) -> Result<Partition, Refused> {
-    let tree = Arc::new(Faulty { fake: fake.clone(), faults: notes.faults.clone() });
+    let faults = notes.faults.clone();
+    let tree = Arc::new(Faulty::new(fake.clone(), move || faults.pass()));
     Partition::turn_on(tree, Box::new(notes.clone()), &settings(), &split(1), None)
 }
 

@@ -109,8 +109,7 @@ impl Ends {
         back: Place,
     ) -> Result<Ends, RingError> {
         let places = [board, out, back];
-        // SAFETY: the value keeps a handle of the memory, and never lends the words for longer than
-        // it is borrowed itself.
+        // SAFETY: the value keeps a handle of the memory, and lends words only while it is borrowed.
         let words = unsafe { places.map(|place| memory.words_kept(place)) };
         let [board, out, theirs] = words;
         Ok(Ends {

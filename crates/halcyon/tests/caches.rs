@@ -9,8 +9,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use halcyon::{Database, DatabaseOptions, Session, Workers};
-use halcyon_cache::fake::{Fake, Profile};
-use halcyon_cache::fs::Lock;
+use halcyon_cache::fake::{Fake, Faulty, Profile};
 use halcyon_cache::{Place, ResctrlFs};
 use halcyon_machine::Topology;
 use halcyon_workers::Bed;
@@ -182,57 +181,17 @@ fn a_machine_that_cannot_says_why_and_works_as_before() {
     );
 }
 
-/// A fake whose change of this number fails.
-struct Faulty {
-    fake: Arc<Fake>,
-    passed: AtomicUsize,
-    at: usize,
-}
-
-impl Faulty {
-    fn pass(&self) -> io::Result<()> {
-        match self.passed.fetch_add(1, Ordering::Relaxed) == self.at {
-            true => Err(io::Error::other("a fault")),
-            false => Ok(()),
-        }
-    }
-}
-
-impl ResctrlFs for Faulty {
-    fn read(&self, path: &str) -> io::Result<String> {
-        self.fake.read(path)
-    }
-
-    fn write(&self, path: &str, text: &str) -> io::Result<()> {
-        self.pass()?;
-        self.fake.write(path, text)
-    }
-
-    fn make_folder(&self, path: &str) -> io::Result<()> {
-        self.pass()?;
-        self.fake.make_folder(path)
-    }
-
-    fn remove_folder(&self, path: &str) -> io::Result<()> {
-        self.pass()?;
-        self.fake.remove_folder(path)
-    }
-
-    fn folders(&self, path: &str) -> io::Result<Vec<String>> {
-        self.fake.folders(path)
-    }
-
-    fn lock(&self) -> io::Result<Lock> {
-        self.fake.lock()
-    }
-}
-
 #[test]
 fn a_fault_at_every_change_leaves_the_engine_running_undivided() {
     // Two folders, two lines of masks, two lists of processors.
     for at in 0..6 {
         let machine = Machine::new(Profile::broadwell());
-        let tree = Faulty { fake: machine.fake.clone(), passed: AtomicUsize::new(0), at };
+        let passed = AtomicUsize::new(0);
+        let pass = move || match passed.fetch_add(1, Ordering::Relaxed) == at {
+            true => Err(io::Error::other("a fault")),
+            false => Ok(()),
+        };
+        let tree = Faulty::new(machine.fake.clone(), pass);
         let database = machine.database_on(Arc::new(tree), 8, Some("on"));
         let mut session = database.session();
         let reason =

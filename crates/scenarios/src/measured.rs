@@ -89,7 +89,7 @@ fn on_this_thread(work: &dyn Work, conditions: &Conditions<'_>, tsc: &Tsc) -> Re
         }
         Some(Ok(tracer)) => {
             let trace = tracer.finish().map_err(|error| Failure::Io(error.to_string()))?;
-            let thread = this_thread()?;
+            let thread = affinity::this_thread();
             Some(join::attribute(&series, stamps.all(), &trace, conditions.cpu, thread, bounds))
         }
     };
@@ -100,13 +100,6 @@ fn on_this_thread(work: &dyn Work, conditions: &Conditions<'_>, tsc: &Tsc) -> Re
         window.cores()
     });
     Ok(Measured { series, checksum, foreign_cores, attribution })
-}
-
-/// The kernel's number of the calling thread.
-fn this_thread() -> Result<u32> {
-    let path = std::fs::read_link("/proc/thread-self")?;
-    let number = path.file_name().and_then(|name| name.to_str()?.parse().ok());
-    number.ok_or_else(|| Failure::Io(format!("/proc/thread-self is {}", path.display())))
 }
 
 /// The number of tuples that a workload takes in so many seconds of processor time, at most `tuples`. Warms up memory and

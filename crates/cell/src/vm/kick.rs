@@ -27,12 +27,6 @@ pub fn prepare() -> io::Result<()> {
     if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
 }
 
-/// The calling thread's number.
-pub fn this_thread() -> i32 {
-    // SAFETY: asks for a number; touches no memory of ours.
-    unsafe { libc::gettid() }
-}
-
 /// Sends the signal to a thread of this process. A number that is no thread's (any more) is no matter.
 pub fn kick(thread: i32) {
     if thread > 0 {

@@ -175,7 +175,8 @@ impl Begun {
             let _ = schedule::set(schedule::Policy::Fifo(priority));
         }
         let _ = self.control.clock.set(ThreadClock::of_this_thread());
-        self.control.thread_id.store(kick::this_thread(), Ordering::Release);
+        let thread = i32::try_from(affinity::this_thread()).unwrap_or(0);
+        self.control.thread_id.store(thread, Ordering::Release);
         while !self.control.end.load(Ordering::Acquire) {
             if let Some(fault) = self.turn(&mut processor) {
                 fault.into_iter().for_each(|fault| self.control.set_fault(fault));

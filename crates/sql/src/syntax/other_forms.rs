@@ -109,13 +109,7 @@ impl Text<'_> {
 #[cfg(test)]
 mod tests {
     use crate::parse::parse;
-
-    fn shown(text: &str) -> String {
-        match parse(text) {
-            Ok(mut found) => found.remove(0).statement.to_string(),
-            Err(error) => panic!("{text}: {error:?}"),
-        }
-    }
+    use crate::syntax::tests::shown;
 
     #[test]
     fn merge_reads_joins() {

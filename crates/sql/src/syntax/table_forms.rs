@@ -393,14 +393,8 @@ mod tests {
     use super::*;
     use crate::parse::parse;
     use crate::syntax::Statement;
+    use crate::syntax::tests::shown;
     use datafusion::sql::sqlparser::ast;
-
-    fn shown(text: &str) -> String {
-        match parse(text) {
-            Ok(mut found) => found.remove(0).statement.to_string(),
-            Err(error) => panic!("{text}: {error:?}"),
-        }
-    }
 
     #[test]
     fn names_before_a_query_need_no_types() {

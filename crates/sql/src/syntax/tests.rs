@@ -13,6 +13,11 @@ fn one(text: &str) -> Result<Statement, SqlError> {
     parse::parse(text).map(|mut parsed| parsed.pop().expect("a statement").statement)
 }
 
+/// What a text of one statement says, as we write it.
+pub(super) fn shown(text: &str) -> String {
+    one(text).unwrap_or_else(|error| panic!("{text}: {error:?}")).to_string()
+}
+
 /// The row of the table that reads a text.
 fn row_of(text: &str) -> Option<&'static Production> {
     use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
