@@ -1,11 +1,12 @@
 //! Bytes to rows: text, CSV and binary, in pieces of any size.
 
-use arrow::array::ArrayRef;
+use arrow::array::{ArrayRef, RecordBatch};
 use halcyon_store::{Value, ValueRef};
 use halcyon_txn::{Savepoint, Transaction};
 
 use crate::binary;
 use crate::orderbook::OrdersIn;
+use crate::parquet;
 use crate::{CopyKind, CopyPlan, Format, From, Header, Options};
 use halcyon_exec::dml::WriteContext;
 use halcyon_exec::dml::bulk::Late;
@@ -65,6 +66,26 @@ impl CopyIn {
             }
             (Incoming::Orders(incoming), CopyKind::Orders(orders)) => incoming.push(orders, bytes),
             _ => panic!("the data of another COPY"),
+        }
+    }
+
+    /// Takes a record batch, whose columns are found by name, or by position if no name fits.
+    ///
+    /// Errors: whatever one of the rows is refused for; 22P04 without a column, 0A000 for a type that SQL does not know
+    /// and for COPY of an order book's messages.
+    pub fn push_batch(
+        &mut self,
+        plan: &CopyPlan,
+        batch: &RecordBatch,
+        env: &Env<'_>,
+        tx: &mut Transaction,
+        locks: &Locks,
+    ) -> Result<()> {
+        match (&mut self.0, &plan.kind) {
+            (Incoming::Rows(rows), CopyKind::From(from)) => {
+                rows.push_batch(from, batch, env, tx, locks)
+            }
+            _ => Err(SqlError::unsupported("a record batch as an order book's messages")),
         }
     }
 
@@ -165,6 +186,26 @@ impl RowsIn {
         };
         self.turns = cx.rests();
         taken
+    }
+
+    /// Takes a record batch.
+    fn push_batch(
+        &mut self,
+        from: &From,
+        batch: &RecordBatch,
+        env: &Env<'_>,
+        tx: &mut Transaction,
+        locks: &Locks,
+    ) -> Result<()> {
+        if self.since.is_none() && from.is_followed() {
+            self.since = Some(tx.savepoint());
+        }
+        let turns = std::mem::take(&mut self.turns);
+        let mut cx = WriteContext::new(env, tx, locks).going_on(turns);
+        let stored = parquet::store(from, batch, &mut cx, &mut self.late);
+        self.turns = cx.rests();
+        self.rows += stored?;
+        Ok(())
     }
 
     /// Ends the data. Returns the rows stored.

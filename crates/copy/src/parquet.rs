@@ -48,10 +48,6 @@ pub(super) fn read(
     let reader = reader.with_batch_size(BATCH_ROWS).build().map_err(|error| broken(path, error))?;
     let since = from.is_followed().then(|| tx.savepoint());
     let mut cx = WriteContext::new(env, tx, locks);
-    let handles: Vec<_> = (0..from.writer.table().cells.len() as u32)
-        .map(|partition| cx.lock(from.at, partition))
-        .collect();
-    let zone = TimeZone::parse(&env.session.time_zone).unwrap_or_default();
     let (mut late, mut rows) = (Late::new(), 0);
     for batch in reader {
         if env.cancel.is_cancelled() {
@@ -61,11 +57,7 @@ pub(super) fn read(
             ));
         }
         let batch = batch.map_err(|error| broken(path, error.into()))?;
-        let mut columns = arrange(from, &batch, &mut cx, &zone)?;
-        if let Some(condition) = &from.condition {
-            columns = condition.filtered(columns, cx.env, |_| None)?;
-        }
-        rows += from.writer.append(&mut cx, &handles, columns, &mut late)?;
+        rows += store(from, &batch, &mut cx, &mut late)?;
         progress(rows, bytes * rows.min(total) / total);
     }
     from.writer.finish(&cx, late)?;
@@ -73,6 +65,23 @@ pub(super) fn read(
         from.end(since, env, tx)?;
     }
     Ok(rows)
+}
+
+/// Stores a batch. Returns the rows stored.
+pub(super) fn store(
+    from: &From,
+    batch: &RecordBatch,
+    cx: &mut WriteContext<'_>,
+    late: &mut Late,
+) -> Result<u64> {
+    let partitions = 0..from.writer.table().cells.len() as u32;
+    let handles: Vec<_> = partitions.map(|partition| cx.lock(from.at, partition)).collect();
+    let zone = TimeZone::parse(&cx.env.session.time_zone).unwrap_or_default();
+    let mut columns = arrange(from, batch, cx, &zone)?;
+    if let Some(condition) = &from.condition {
+        columns = condition.filtered(columns, cx.env, |_| None)?;
+    }
+    from.writer.append(cx, &handles, columns, late)
 }
 
 /// The batch's columns as those of the table.
@@ -120,7 +129,7 @@ fn arrange(
             _ => sql_type_of(field),
         };
         let found = found.ok_or_else(|| {
-            SqlError::unsupported(format!("a Parquet column of type {}", field.data_type()))
+            SqlError::unsupported(format!("a column of Arrow's type {}", field.data_type()))
         })?;
         arrays.push(convert(array, found, column.ty, &column.name, zone)?);
     }

@@ -9,10 +9,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use arrow::array::RecordBatch;
 use halcyon_base::parking;
 use halcyon_catalog::Catalog;
-use halcyon_plan::env::{Clock, Env};
+use halcyon_copy::{CopyIn, CopyPlan};
+use halcyon_plan::env::{Clock, Env, Locks};
 use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_txn::Transaction;
 
 use crate::copying::{Copying, Home, Incoming, plan_of};
 use crate::deadline::Deadline;
@@ -40,6 +43,19 @@ impl Session {
     ///
     /// Errors: a row is refused, with the row's line; the whole COPY is undone then.
     pub fn copy_data(&mut self, bytes: &[u8]) -> Result<()> {
+        self.copy_in(|input, plan, env, tx, locks| input.push(plan, bytes, env, tx, locks))
+    }
+
+    /// Gives a record batch to a COPY FROM STDIN, in place of bytes; columns are found by name, or by position if
+    /// no name fits. Errors: as [`Session::copy_data`], 22P04, 0A000 for a type that SQL does not know.
+    pub fn copy_batch(&mut self, batch: &RecordBatch) -> Result<()> {
+        self.copy_in(|input, plan, env, tx, locks| input.push_batch(plan, batch, env, tx, locks))
+    }
+
+    fn copy_in<F>(&mut self, push: F) -> Result<()>
+    where
+        F: FnOnce(&mut CopyIn, &CopyPlan, &Env<'_>, &mut Transaction, &Locks) -> Result<()>,
+    {
         let mut copy = self.take_incoming()?;
         let pushed = self.guarded(|session| {
             let Incoming { prepared, input, home, locks, .. } = &mut *copy;
@@ -48,7 +64,7 @@ impl Session {
             }
             let Work { tx, catalog, started_us } = home.work();
             let catalog = catalog.as_ref().unwrap_or(&session.catalog);
-            input.push(plan_of(prepared), bytes, &session.env(catalog, *started_us), tx, locks)
+            push(input, plan_of(prepared), &session.env(catalog, *started_us), tx, locks)
         });
         match pushed {
             Ok(()) => {

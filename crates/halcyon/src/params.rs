@@ -155,23 +155,3 @@ fn convert(values: &[Value], types: &[SqlType], zone: &str) -> Result<Vec<Value>
 fn depends_on_zone(ty: SqlType) -> bool {
     matches!(ty, SqlType::TimestampTz | SqlType::Timestamp | SqlType::Date | SqlType::Time)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_moment_without_a_zone_is_one_of_the_sessions_zone() {
-        let text = Value::Text("2024-01-01 00:00".to_owned());
-        let moments = SqlType::TimestampTz.array_of().expect("an array");
-        let array = Value::Text("{2024-01-01 00:00}".to_owned());
-        let values = [text, Value::Timestamp(0), array.clone()];
-        let types = [SqlType::TimestampTz, SqlType::TimestampTz, moments];
-        let converted = convert(&values, &types, "Europe/Berlin").expect("moments");
-        let hour_us = 3_600_000_000;
-        let midnight = 1_704_067_200_000_000 - hour_us;
-        assert_eq!(converted[..2], [Value::TimestampTz(midnight), Value::TimestampTz(-hour_us)]);
-        let utc = convert(&[array], &[moments], "UTC").expect("moments");
-        assert_ne!(converted[2], utc[0]);
-    }
-}

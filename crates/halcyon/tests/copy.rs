@@ -1,8 +1,11 @@
 //! COPY through the door: every format there and back, and lines that are refused.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use halcyon::{Database, Session, SqlError, SqlState};
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringViewArray};
+use arrow::datatypes::{DataType, Field, Schema};
+use halcyon::{Database, Session, SqlError, SqlState, Value};
 
 fn session() -> Session {
     let mut session = Database::in_memory().session();
@@ -232,4 +235,36 @@ fn a_header_that_must_match_has_the_names_of_the_columns() {
     let text = format!("COPY t TO '{}' (FORMAT csv, HEADER MATCH)", out.display());
     let error = session.batch(&text).expect_err("there is nothing to match");
     assert_eq!(error.state(), SqlState::FEATURE_NOT_SUPPORTED);
+}
+
+#[test]
+fn record_batches_are_stored_in_place_of_bytes() {
+    let mut session = session();
+    let batch = |ids: Vec<i64>, names: Vec<Option<&str>>| {
+        let fields = vec![
+            Field::new("name", DataType::Utf8View, true),
+            Field::new("id", DataType::Int64, false),
+        ];
+        let columns: Vec<ArrayRef> =
+            vec![Arc::new(StringViewArray::from(names)), Arc::new(Int64Array::from(ids))];
+        RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).expect("a batch")
+    };
+    let copy = session.prepare("COPY t (id, name) FROM STDIN WHERE id > 1").expect("a plan");
+    session.run(&copy, &[]).expect("data is awaited");
+    session.copy_batch(&batch(vec![1, 2], vec![Some("a"), Some("b")])).expect("two rows");
+    session.copy_batch(&batch(vec![3], vec![None])).expect("a row");
+    assert_eq!(session.copy_end().expect("stored").rows, Some(2));
+    let rows = session.query("SELECT id, name, n FROM t ORDER BY id", &[]).expect("rows");
+    let rows = rows.collect().expect("rows");
+    let text = |text: &str| Value::Text(text.to_owned());
+    assert_eq!(rows[0], [Value::Int32(2), text("b"), Value::Int32(7)]);
+    assert_eq!(rows[1], [Value::Int32(3), Value::Null, Value::Int32(7)]);
+
+    // A row that is refused undoes the whole COPY.
+    session.run(&copy, &[]).expect("data is awaited");
+    session.copy_batch(&batch(vec![4], vec![Some("d")])).expect("a row");
+    let refused = session.copy_batch(&batch(vec![5], vec![Some("longer than ten")]));
+    assert_eq!(refused.unwrap_err().state(), SqlState::STRING_DATA_RIGHT_TRUNCATION);
+    assert_eq!(session.copy_end().unwrap_err().state(), SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE);
+    assert_eq!(count(&mut session), 2);
 }

@@ -1,6 +1,6 @@
 //! Statements, parameters, results, settings.
 
-use halcyon::{Database, Outcome, RowSet, SqlState, ValueRef, params};
+use halcyon::{Database, Outcome, RowSet, SqlState, SqlType, Value, ValueRef, params};
 
 use crate::{items, one, rows, state};
 
@@ -283,4 +283,19 @@ fn statements_are_counted_for_the_system_view() {
         "SELECT calls FROM halcyon.statements WHERE statement = 'SELECT stock FROM item WHERE id = $1'",
     );
     assert_eq!(calls, "50");
+}
+
+#[test]
+fn a_moment_without_a_zone_is_one_of_the_sessions_zone() {
+    let mut session = Database::in_memory().session();
+    session.batch("SET timezone = 'Europe/Berlin'").unwrap();
+    let moment = SqlType::TimestampTz;
+    let types = [Some(moment), Some(moment), moment.array_of()];
+    let statement = session.prepare_typed("SELECT $1, $2, $3", &types).unwrap();
+    let given = params!["2024-01-01 00:00", Value::Timestamp(0), "{2024-01-01 00:00}"];
+    let rows = session.query(&statement, given).unwrap().collect().unwrap();
+    let hour_us = 3_600_000_000;
+    let midnight = 1_704_067_200_000_000 - hour_us;
+    assert_eq!(rows[0][..2], [Value::TimestampTz(midnight), Value::TimestampTz(-hour_us)]);
+    assert_eq!(rows[0][2], Value::Text("{\"2023-12-31 23:00:00+00\"}".to_owned()));
 }

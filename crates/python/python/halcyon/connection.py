@@ -1,0 +1,556 @@
+"""Connections and cursors of PEP 249, over databases in this process."""
+
+import os
+import re
+import sys
+import threading
+import weakref
+from collections.abc import Mapping
+
+from . import _halcyon, errors
+from .errors import InterfaceError, ProgrammingError
+from .relation import Relation, need, pandas_of, polars_of
+from .subscription import Stream, Subscription
+
+_open = weakref.WeakValueDictionary()
+_opening = threading.Lock()
+
+
+def connect(database=None, *, autocommit=False, role=None, config=None):
+    """Opens a database of this process and returns a connection to it.
+
+    ``database``: a folder, which is made if it is not there; without one, or ``":memory:"``, a new database in memory.
+    Connections to one folder share one database. ``autocommit``: whether each statement is a transaction of its own;
+    otherwise the first one begins a transaction that ``commit`` or ``rollback`` ends, as PEP 249 has it. ``role``: the
+    role that the connection acts for, instead of the first superuser. ``config``: settings of the whole database
+    (``{"memory_limit": "2GB", "threads": 4, "spill_folder": "/tmp/spill"}``).
+
+    Raises OperationalError if another process has the folder open or it is damaged.
+    """
+    settings = [(str(name), _setting(value)) for name, value in (config or {}).items()]
+    if database is None or os.fspath(database) == ":memory:":
+        return Connection(_halcyon.Database.open(None, settings), autocommit, role)
+    folder = os.path.realpath(os.fspath(database))
+    with _opening:
+        handle = _open.get(folder)
+        if handle is None:
+            handle = _halcyon.Database.open(folder, settings)
+            _open[folder] = handle
+        elif settings:
+            raise InterfaceError(f"{folder} is open in this process already: its config cannot change")
+    return Connection(handle, autocommit, role)
+
+
+def _setting(value):
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
+
+
+def _quoted(name):
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _table(name):
+    return ".".join(_quoted(part) for part in name.split("."))
+
+
+def _statement(text, params):
+    """The text in PostgreSQL's form, and the parameters in the order of $1, $2, …."""
+    if params is None:
+        return text, None
+    rewritten, places, names = _halcyon.placeholders(text)
+    if names is not None:
+        if not isinstance(params, Mapping):
+            raise ProgrammingError("the statement has named placeholders: parameters must be a mapping")
+        try:
+            return rewritten, [params[name] for name in names]
+        except KeyError as missing:
+            raise ProgrammingError(f"there is no parameter {missing}") from None
+    if isinstance(params, Mapping):
+        if params:
+            raise ProgrammingError("the statement has no named placeholders for a mapping")
+        params = ()
+    if isinstance(params, (str, bytes)):
+        raise ProgrammingError("parameters are a sequence, not a text: (value,)")
+    params = list(params)
+    if places is not None and len(places) != len(params):
+        raise ProgrammingError(f"the statement has {len(places)} placeholders, {len(params)} parameters were given")
+    return rewritten, params
+
+
+def _arrow(data, what="data"):
+    """An object with Arrow's PyCapsule interface."""
+    if hasattr(data, "__arrow_c_stream__"):
+        return data
+    if isinstance(data, Mapping):
+        return need("pyarrow", "a table of a dict").table(dict(data))
+    if isinstance(data, list) and data and isinstance(data[0], Mapping):
+        return need("pyarrow", "a table of a list of dicts").Table.from_pylist(data)
+    raise ProgrammingError(f"{what} must have __arrow_c_stream__, or be a dict of columns or a list of dicts, "
+                           f"not a {type(data).__name__}")
+
+
+class Connection:
+    """A connection. Threads may share it; their statements take turns."""
+
+    Warning = errors.Warning
+    Error = errors.Error
+    InterfaceError = errors.InterfaceError
+    DatabaseError = errors.DatabaseError
+    DataError = errors.DataError
+    OperationalError = errors.OperationalError
+    IntegrityError = errors.IntegrityError
+    InternalError = errors.InternalError
+    ProgrammingError = errors.ProgrammingError
+    NotSupportedError = errors.NotSupportedError
+
+    def __init__(self, database, autocommit=False, role=None):
+        self._database = database
+        self._role = role
+        self._session = database.session(role)
+        self._autocommit = bool(autocommit)
+        self._classes = []
+
+    # ------------------------------------------------------------ PEP 249
+
+    def cursor(self):
+        """A new cursor."""
+        self._require_open()
+        return Cursor(self)
+
+    def commit(self):
+        """Commits the transaction; does nothing without one."""
+        self._require_open()
+        self._session.commit()
+
+    def rollback(self):
+        """Rolls the transaction back; does nothing without one."""
+        self._require_open()
+        self._session.rollback()
+
+    def close(self):
+        """Closes the connection: a transaction in progress is rolled back. Closing again does nothing."""
+        self._session.close()
+        self._database = None
+
+    @property
+    def autocommit(self):
+        """Whether each statement is a transaction of its own. Cannot change within a transaction."""
+        return self._autocommit
+
+    @autocommit.setter
+    def autocommit(self, value):
+        self._require_open()
+        if self._session.state() != "idle":
+            raise ProgrammingError("autocommit cannot change within a transaction")
+        self._autocommit = bool(value)
+
+    def __enter__(self):
+        self._require_open()
+        return self
+
+    def __exit__(self, kind, *exc):
+        """Commits, or rolls back after an exception, and closes."""
+        if self.closed:
+            return
+        try:
+            if kind is None:
+                self.commit()
+            else:
+                self.rollback()
+        finally:
+            self.close()
+
+    # ------------------------------------------------------------ more
+
+    @property
+    def closed(self):
+        """Whether the connection was closed."""
+        return self._session.closed
+
+    @property
+    def id(self):
+        """Number of the session, as pg_backend_pid() gives it."""
+        return self._session.id
+
+    @property
+    def in_transaction(self):
+        """Whether a transaction is in progress, also one that has failed."""
+        return self._session.state() != "idle"
+
+    def notices(self):
+        """Notices and warnings since the last call: (SQLSTATE, message)."""
+        return self._session.notices()
+
+    def cancel(self):
+        """Ends the statement that another thread runs on this connection, with QueryCanceled."""
+        self._session.cancel()
+
+    def connect(self, *, autocommit=None, role=None):
+        """Another connection to the same database, for another thread."""
+        self._require_open()
+        autocommit = self._autocommit if autocommit is None else autocommit
+        return Connection(self._database, autocommit, self._role if role is None else role)
+
+    def execute(self, sql, params=None):
+        """Runs a statement with a new cursor, and returns the cursor."""
+        return self.cursor().execute(sql, params)
+
+    def executemany(self, sql, rows):
+        """Runs a statement for many parameters with a new cursor, and returns the cursor."""
+        return self.cursor().executemany(sql, rows)
+
+    def sql(self, sql, params=None):
+        """Runs statements and returns the last one's rows as a Relation; None if it returns none.
+
+        A name that is no table may be a variable of the caller with Arrow data (a data frame): it is there as a
+        temporary table while the statement runs. Not within a transaction, where the database would have to forget
+        the mistake.
+        """
+        return self._sql(sql, params, sys._getframe(1))
+
+    def register(self, name, data):
+        """Makes a temporary table of Arrow data, in place of an earlier one. Returns the number of rows.
+
+        ``data``: any object with ``__arrow_c_stream__`` (a data frame of pandas or polars, a table of pyarrow, a
+        relation of DuckDB or of this package), a dict of columns, or a list of dicts. The rows are copied into the
+        table; this connection alone sees it.
+        """
+        table = _quoted(name)
+        return self._load(table, data, "CREATE TEMP TABLE", f"DROP TABLE IF EXISTS pg_temp.{table}")
+
+    def unregister(self, name):
+        """Drops a temporary table."""
+        self._run(f"DROP TABLE IF EXISTS pg_temp.{_quoted(name)}", None)
+
+    def create_table(self, name, data, *, replace=False):
+        """Makes a table (``name`` or ``schema.name``) of Arrow data. Returns the number of rows."""
+        table = _table(name)
+        return self._load(table, data, "CREATE TABLE", f"DROP TABLE IF EXISTS {table}" if replace else None)
+
+    def append(self, name, data):
+        """Adds Arrow data to a table, by the names of its columns. Returns the number of rows."""
+        return self._load(_table(name), data, None, None)
+
+    def read_parquet(self, source, name=None):
+        """Reads Parquet by pyarrow into a temporary table and returns its rows as a Relation.
+
+        ``source``: a path or a file. ``name``: of the table; by default the file's, without its ending.
+        """
+        parquet = need("pyarrow.parquet", "read_parquet()")
+        file = parquet.ParquetFile(source)
+        pyarrow = need("pyarrow", "read_parquet()")
+        reader = pyarrow.RecordBatchReader.from_batches(file.schema_arrow, file.iter_batches())
+        return self._read(source, name, reader)
+
+    def read_csv(self, source, name=None, **options):
+        """Reads CSV by pyarrow into a temporary table and returns its rows as a Relation.
+
+        ``source`` and ``name`` as in read_parquet; ``options`` go to ``pyarrow.csv.open_csv``.
+        """
+        return self._read(source, name, need("pyarrow.csv", "read_csv()").open_csv(source, **options))
+
+    def subscribe(self, view, position=None):
+        """Subscribes to a materialized view: its rows first, then the changes of each transaction."""
+        self._require_open()
+        return Subscription(self._database.subscribe(view, position, self._role))
+
+    def stream(self, name):
+        """A handle that gives a stream events without SQL. Each call is a transaction of its own."""
+        self._require_open()
+        return Stream(self._database.stream(name, self._role))
+
+    def workload_class(self, name):
+        """A context in which queries and writes have the limits of a workload class, too.
+
+        Each gets the hint WITH HINT(WORKLOAD_CLASS("name")), which restricts a statement limit by limit.
+        """
+        return _InClass(self, name)
+
+    def transaction(self):
+        """A context that is a transaction: commits at its end, rolls back after an exception. Within a transaction it
+        is a savepoint."""
+        return _Transaction(self)
+
+    def checkpoint(self):
+        """Writes a checkpoint now; does nothing for a database in memory."""
+        self._require_open()
+        self._database.checkpoint()
+
+    def backup(self, folder):
+        """Copies the database, as it is at one moment, into a new folder."""
+        self._require_open()
+        self._database.backup(os.fspath(folder))
+
+    def __repr__(self):
+        return f"<halcyon.Connection {self.id}{' closed' if self.closed else ''}>"
+
+    # ------------------------------------------------------------ within the package
+
+    def _require_open(self):
+        if self._database is None:
+            raise InterfaceError("the connection is closed")
+
+    def _run(self, sql, params):
+        self._require_open()
+        text, values = _statement(sql, params)
+        name = self._classes[-1] if self._classes else None
+        return self._session.run(text, values, not self._autocommit, name)
+
+    def _run_many(self, sql, rows):
+        self._require_open()
+        text, values = None, []
+        for row in rows:
+            rewritten, given = _statement(sql, row)
+            text = rewritten
+            values.append(given)
+        return self._session.run_many(text, values, not self._autocommit) if values else 0
+
+    def _load(self, table, data, create, drop):
+        self._require_open()
+        return self._session.load(table, _arrow(data), create, drop, not self._autocommit)
+
+    def _read(self, source, name, reader):
+        if name is None:
+            name = os.path.basename(os.fspath(source)).split(".")[0]
+        self.register(name, reader)
+        return Relation(self._run(f"SELECT * FROM pg_temp.{_quoted(name)}", None))
+
+    def _sql(self, sql, params, frame):
+        scanned = []
+        try:
+            while True:
+                try:
+                    result = self._run(sql, params)
+                    break
+                except ProgrammingError as error:
+                    name = None if len(scanned) > 100 else self._missing_relation(error)
+                    found = _variable(frame, name)
+                    if found is None or name in scanned:
+                        raise
+                    self.register(name, found)
+                    scanned.append(name)
+            if result.columns is None:
+                return None
+            return Relation(result)
+        finally:
+            for name in scanned:
+                if self._session.state() != "failed":
+                    self.unregister(name)
+
+    def _missing_relation(self, error):
+        """The name that a statement failed for, if nothing needs to be rolled back."""
+        missing = re.fullmatch(r'relation "([^".]+)" does not exist', error.message)
+        if error.sqlstate != "42P01" or missing is None or self._session.state() == "failed":
+            return None
+        return missing.group(1)
+
+
+def _variable(frame, name):
+    """A variable with Arrow data of the caller, whose name may have capitals."""
+    if name is None:
+        return None
+    for names in (frame.f_locals, frame.f_globals):
+        for own, value in names.items():
+            if own == name or own.lower() == name:
+                if hasattr(value, "__arrow_c_stream__"):
+                    return value
+    return None
+
+
+class _InClass:
+    def __init__(self, connection, name):
+        self._connection = connection
+        self._name = name
+
+    def __enter__(self):
+        self._connection._classes.append(self._name)
+        return self._connection
+
+    def __exit__(self, *exc):
+        self._connection._classes.pop()
+
+
+class _Transaction:
+    def __init__(self, connection):
+        self._connection = connection
+        self._savepoint = None
+
+    def __enter__(self):
+        if self._connection.in_transaction:
+            self._savepoint = _quoted(f"halcyon_{id(self):x}")
+            self._connection._run(f"SAVEPOINT {self._savepoint}", None)
+        else:
+            self._connection._run("BEGIN", None)
+        return self._connection
+
+    def __exit__(self, kind, *exc):
+        connection, savepoint = self._connection, self._savepoint
+        if savepoint is None:
+            if kind is None:
+                connection.commit()
+            else:
+                connection.rollback()
+            return
+        if kind is not None:
+            connection._run(f"ROLLBACK TO SAVEPOINT {savepoint}", None)
+        connection._run(f"RELEASE SAVEPOINT {savepoint}", None)
+
+
+class Cursor:
+    """A cursor: one statement's rows at a time."""
+
+    def __init__(self, connection):
+        self._connection = connection
+        self._result = None
+        self._description = None
+        self._count = -1
+        self._closed = False
+        self._number = None
+        self.arraysize = 1
+
+    # ------------------------------------------------------------ PEP 249
+
+    @property
+    def description(self):
+        """Seven values for each column: name, type (an object id, equal to a type object), None, bytes of a fixed
+        width, digits, digits behind the point, None. None without rows."""
+        return self._description
+
+    @property
+    def rowcount(self):
+        """Number of rows that the last statement wrote; -1 for a query, whose rows are computed as they are read."""
+        return self._count
+
+    @property
+    def rownumber(self):
+        """Number of the next row, from 0; None without rows."""
+        return self._number
+
+    @property
+    def connection(self):
+        """The connection."""
+        return self._connection
+
+    @property
+    def lastrowid(self):
+        """None: rows have no ids of their own. Use RETURNING."""
+        return None
+
+    @property
+    def statusmessage(self):
+        """The command tag of the last statement."""
+        return None if self._result is None else self._result.tag
+
+    def execute(self, operation, parameters=None):
+        """Runs a statement, or several without parameters, of which the last one's rows can be fetched.
+
+        Placeholders: ``%s`` with a sequence or ``%(name)s`` with a mapping; ``$1``, ``?``, ``:name`` and ``$name``
+        are known, too. A text has one kind of them. Returns the cursor.
+        """
+        self._begin()
+        self._take(self._connection._run(operation, parameters))
+        return self
+
+    def executemany(self, operation, seq_of_parameters):
+        """Runs a statement for each of several parameters, all or none. Returns the cursor."""
+        self._begin()
+        self._count = self._connection._run_many(operation, seq_of_parameters)
+        return self
+
+    def fetchone(self):
+        """The next row as a tuple; None after the last."""
+        rows = self._fetch(1)
+        return rows[0] if rows else None
+
+    def fetchmany(self, size=None):
+        """The next rows, ``arraysize`` of them without a size."""
+        return self._fetch(self.arraysize if size is None else size)
+
+    def fetchall(self):
+        """All rows that are left."""
+        return self._fetch(None)
+
+    def close(self):
+        """Closes the cursor and ends its statement."""
+        self._begin(closing=True)
+        self._closed = True
+
+    def setinputsizes(self, sizes):
+        """Does nothing: types follow from the parameters and the statement."""
+
+    def setoutputsize(self, size, column=None):
+        """Does nothing: values have no limit."""
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        row = self.fetchone()
+        if row is None:
+            raise StopIteration
+        return row
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.close()
+
+    # ------------------------------------------------------------ Arrow
+
+    def arrow(self):
+        """The rows that are left as a pyarrow Table, which shares their memory."""
+        return need("pyarrow", "arrow()").table(self._rows().table())
+
+    def df(self):
+        """The rows that are left as a pandas DataFrame."""
+        return pandas_of(self._rows().table())
+
+    def pl(self):
+        """The rows that are left as a polars DataFrame."""
+        return polars_of(self._rows().table())
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        """The rows that are left, computed batch by batch as the other library asks for them."""
+        return self._rows().__arrow_c_stream__(requested_schema)
+
+    # ------------------------------------------------------------ within the package
+
+    def _begin(self, closing=False):
+        if self._closed:
+            if closing:
+                return
+            raise InterfaceError("the cursor is closed")
+        if not closing:
+            self._connection._require_open()
+        if self._result is not None:
+            self._result.close()
+        self._result = self._description = self._number = None
+        self._count = -1
+
+    def _take(self, result):
+        self._result = result
+        columns = result.columns
+        if columns is not None:
+            self._number = 0
+            self._description = [
+                (name, oid, None, length, precision, scale, None)
+                for name, oid, _, length, precision, scale in columns
+            ]
+        if result.count is not None:
+            self._count = result.count
+
+    def _rows(self):
+        if self._closed:
+            raise InterfaceError("the cursor is closed")
+        if self._description is None:
+            raise ProgrammingError("there are no rows: the last statement returned none, or none was run")
+        self._connection._require_open()
+        return self._result
+
+    def _fetch(self, most):
+        rows = self._rows().fetch(most)
+        self._number += len(rows)
+        return rows

@@ -1,0 +1,158 @@
+"""Results for notebooks and for other libraries."""
+
+import html
+
+from .errors import NotSupportedError
+
+_SHOWN_ROWS = 20
+_SHOWN_WIDTH = 60
+
+
+def need(module, what):
+    """Imports a package that this one does not depend on."""
+    import importlib
+
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise NotSupportedError(f"{what} needs the package {module.split('.')[0]}: pip install "
+                                f"{module.split('.')[0]}") from error
+
+
+def pandas_of(capsule):
+    """A pandas DataFrame of an object with Arrow's PyCapsule interface."""
+    pyarrow = need("pyarrow", "df()")
+    need("pandas", "df()")
+    return pyarrow.table(capsule).to_pandas()
+
+
+def polars_of(capsule):
+    """A polars DataFrame of an object with Arrow's PyCapsule interface."""
+    polars = need("polars", "pl()")
+    return polars.DataFrame(capsule)
+
+
+class Relation:
+    """The rows of a statement, which can be read as often as wanted.
+
+    The statement has run when the relation exists. Its rows are computed by the first use that needs them, and stay
+    in memory as Arrow's record batches, which other libraries share: pyarrow, pandas, polars and DuckDB take a relation
+    wherever they take an object with ``__arrow_c_stream__``.
+    """
+
+    def __init__(self, result):
+        self._result = result
+        self._table = None
+
+    def _all(self):
+        if self._table is None:
+            self._table = self._result.table()
+        return self._table
+
+    @property
+    def columns(self):
+        """Names of the columns."""
+        return [column[0] for column in self._result.columns]
+
+    @property
+    def types(self):
+        """SQL types of the columns, as SQL spells them."""
+        return [column[2] for column in self._result.columns]
+
+    def __len__(self):
+        return len(self._all())
+
+    @property
+    def shape(self):
+        """Number of rows and of columns."""
+        return len(self), len(self.columns)
+
+    def __iter__(self):
+        return iter(self.fetchall())
+
+    def fetchall(self):
+        """All rows as tuples."""
+        return self._all().rows()
+
+    def fetchmany(self, size, start=0):
+        """Rows as tuples, from the row of a number (from 0) on."""
+        return self._all().rows(start, size)
+
+    def fetchone(self):
+        """The first row as a tuple; None without rows."""
+        rows = self._all().rows(0, 1)
+        return rows[0] if rows else None
+
+    def arrow(self):
+        """The rows as a pyarrow Table, which shares their memory."""
+        return need("pyarrow", "arrow()").table(self._all())
+
+    def df(self):
+        """The rows as a pandas DataFrame."""
+        return pandas_of(self._all())
+
+    def pl(self):
+        """The rows as a polars DataFrame."""
+        return polars_of(self._all())
+
+    to_arrow_table = arrow
+    to_df = df
+
+    def __arrow_c_schema__(self):
+        return self._all().__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self._all().__arrow_c_stream__(requested_schema)
+
+    def _cells(self):
+        rows = self._all().rows(0, _SHOWN_ROWS)
+        return [[_shown(value) for value in row] for row in rows]
+
+    def _footer(self):
+        count, width = self.shape
+        shown = f", {_SHOWN_ROWS} shown" if count > _SHOWN_ROWS else ""
+        return f"{count} row{'' if count == 1 else 's'}{shown}, {width} column{'' if width == 1 else 's'}"
+
+    def __repr__(self):
+        cells = self._cells()
+        names, types = self.columns, self.types
+        lines = [names, types, *cells]
+        widths = [max(len(line[at]) for line in lines) for at in range(len(names))]
+        numeric = [ty.split("(")[0] in _NUMBERS for ty in types]
+
+        def line(values, fill=" "):
+            padded = (value.rjust(width, fill) if right else value.ljust(width, fill)
+                      for value, width, right in zip(values, widths, numeric))
+            return "│ " + " │ ".join(padded) + " │"
+
+        def rule(left, middle, right):
+            return left + middle.join("─" * (width + 2) for width in widths) + right
+
+        if not names:
+            return self._footer()
+        body = [line(row) for row in cells]
+        return "\n".join([rule("┌", "┬", "┐"), line(names), line(types), rule("├", "┼", "┤"), *body,
+                          rule("└", "┴", "┘"), self._footer()])
+
+    def show(self):
+        """Prints the first rows."""
+        print(self)
+
+    def _repr_html_(self):
+        heads = "".join(f"<th>{html.escape(name)}<br><small>{html.escape(ty)}</small></th>"
+                        for name, ty in zip(self.columns, self.types))
+        body = "".join("<tr>" + "".join(f"<td>{html.escape(value)}</td>" for value in row) + "</tr>"
+                       for row in self._cells())
+        return (f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+                f"<p>{self._footer()}</p>")
+
+
+_NUMBERS = {"smallint", "integer", "bigint", "real", "double precision", "numeric"}
+
+
+def _shown(value):
+    if value is None:
+        return "NULL"
+    text = value if isinstance(value, str) else str(value)
+    text = text.replace("\n", "↵")
+    return text if len(text) <= _SHOWN_WIDTH else text[: _SHOWN_WIDTH - 1] + "…"

@@ -1,0 +1,426 @@
+//! Databases and sessions.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use halcyon::{
+    CancelHandle, DatabaseOptions, Outcome, SessionOptions, SessionState, SqlError, SqlState,
+    SqlType, Statement, Value,
+};
+use pyo3::prelude::*;
+
+use crate::capsules;
+use crate::errors::{closed, told};
+use crate::inputs;
+use crate::interrupt;
+use crate::params::{self, Param, Typed};
+use crate::results::Result as Answer;
+use crate::streams::Stream;
+use crate::subscriptions::Subscription;
+
+/// A database: in memory, or kept in a folder.
+#[pyclass(frozen, weakref, module = "halcyon._halcyon")]
+pub struct Database {
+    database: Mutex<Option<halcyon::Database>>,
+    process: u32,
+}
+
+/// 08003 in a child that was forked: the database's threads are the parent's.
+fn refuse_other_process(process: u32) -> halcyon::Result<()> {
+    if process == std::process::id() {
+        return Ok(());
+    }
+    let message = "the database was opened by the process that this one was forked from";
+    Err(SqlError::new(SqlState::new(b"08003"), message)
+        .hint("Open it in the child, or start children by multiprocessing's \"spawn\"."))
+}
+
+impl Database {
+    fn handle(&self) -> halcyon::Result<halcyon::Database> {
+        refuse_other_process(self.process)?;
+        let database = self.database.lock().unwrap_or_else(PoisonError::into_inner);
+        database.clone().ok_or_else(|| closed("database"))
+    }
+
+    fn new_session(&self, role: Option<String>) -> halcyon::Result<halcyon::Session> {
+        self.handle()?.session_with(SessionOptions { role, client: None })
+    }
+}
+
+#[pymethods]
+impl Database {
+    /// Opens the database of a folder, or one in memory. `settings`: of the whole database, as `ALTER SYSTEM` knows them,
+    /// and `threads` and `spill_folder`.
+    #[staticmethod]
+    fn open(
+        py: Python<'_>,
+        folder: Option<String>,
+        settings: Vec<(String, String)>,
+    ) -> PyResult<Self> {
+        let opened = py.detach(|| -> halcyon::Result<halcyon::Database> {
+            let mut options = DatabaseOptions::default();
+            for (name, value) in settings {
+                match name.as_str() {
+                    "threads" => options.threads = value.parse().map_err(|_| bad_threads(&value))?,
+                    "spill_folder" => options.spill_into(value)?,
+                    _ => options.set(&name, &value)?,
+                }
+            }
+            match folder {
+                None => Ok(halcyon::Database::with_options(options)),
+                Some(folder) => halcyon::Database::open_with(folder.as_ref(), options, &|_| ()),
+            }
+        });
+        let database = Mutex::new(Some(told(py, opened)?));
+        Ok(Database { database, process: std::process::id() })
+    }
+
+    /// A session of a role; of the first superuser without one.
+    #[pyo3(signature = (role = None))]
+    fn session(&self, py: Python<'_>, role: Option<String>) -> PyResult<Session> {
+        let session = told(py, self.new_session(role))?;
+        let cancel = session.canceller();
+        let id = session.id();
+        let session = Arc::new(Mutex::new(Some(session)));
+        Ok(Session { session, cancel, id, process: self.process })
+    }
+
+    /// A subscription to a materialized view, from behind a position or with the view's rows first.
+    #[pyo3(signature = (view, position = None, role = None))]
+    fn subscribe(
+        &self,
+        py: Python<'_>,
+        view: String,
+        position: Option<u64>,
+        role: Option<String>,
+    ) -> PyResult<Subscription> {
+        let made = py.detach(|| Subscription::new(self.new_session(role)?, &view, position));
+        told(py, made)
+    }
+
+    /// A handle that gives a stream events.
+    #[pyo3(signature = (name, role = None))]
+    fn stream(&self, py: Python<'_>, name: String, role: Option<String>) -> PyResult<Stream> {
+        let made = py.detach(|| {
+            let types = self.new_session(role.clone())?;
+            Stream::new(types, self.new_session(role)?, &name)
+        });
+        told(py, made)
+    }
+
+    /// Writes a checkpoint.
+    fn checkpoint(&self, py: Python<'_>) -> PyResult<()> {
+        let done = py.detach(|| self.handle()?.checkpoint());
+        told(py, done)
+    }
+
+    /// Copies the database into a new folder.
+    fn backup(&self, py: Python<'_>, folder: String) -> PyResult<()> {
+        let done = py.detach(|| self.handle()?.backup(folder));
+        told(py, done)
+    }
+
+    /// Gives the handle up; the database closes with its last session.
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| drop(self.database.lock().unwrap_or_else(PoisonError::into_inner).take()));
+    }
+}
+
+fn bad_threads(value: &str) -> SqlError {
+    let message = format!("invalid value for \"threads\": \"{value}\"");
+    SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
+}
+
+type Shared = Arc<Mutex<Option<halcyon::Session>>>;
+
+/// A session: statements of one connection, one at a time.
+#[pyclass(frozen, module = "halcyon._halcyon")]
+pub struct Session {
+    session: Shared,
+    cancel: CancelHandle,
+    id: u32,
+    process: u32,
+}
+
+fn lock(session: &Shared) -> MutexGuard<'_, Option<halcyon::Session>> {
+    session.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Session {
+    /// Does work with the session, without the interpreter's lock.
+    fn with<T: Send + 'static>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut halcyon::Session) -> halcyon::Result<T> + Send + 'static,
+    ) -> PyResult<T> {
+        told(py, refuse_other_process(self.process))?;
+        let session = self.session.clone();
+        let done = interrupt::run(py, &self.cancel, move || {
+            work(lock(&session).as_mut().ok_or_else(|| closed("connection"))?)
+        })?;
+        told(py, done)
+    }
+}
+
+#[pymethods]
+impl Session {
+    /// Number of the session, as `pg_backend_pid()` gives it.
+    #[getter]
+    fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// Runs the statements of a text and returns the last one's result. `begins`: a transaction begins unless one is in
+    /// progress. `class`: a workload class for queries and writes. Parameters go with one statement.
+    #[pyo3(signature = (text, params, begins, class = None))]
+    fn run(
+        &self,
+        py: Python<'_>,
+        text: String,
+        params: Option<&Bound<'_, PyAny>>,
+        begins: bool,
+        class: Option<String>,
+    ) -> PyResult<Answer> {
+        let params = params.map(params::all).transpose()?;
+        let cancel = self.cancel.clone();
+        self.with(py, move |session| {
+            let mut last = Answer::done(String::new(), None, cancel.clone());
+            for text in statements(session, &text, params.is_some())? {
+                let params = params.as_deref().unwrap_or_default();
+                let outcome = run_one(session, text, params, begins, class.as_deref())?;
+                last = Answer::new(outcome, cancel.clone());
+            }
+            Ok(last)
+        })
+    }
+
+    /// Runs one statement for each of several parameters, in one transaction. Returns how many rows it concerned.
+    fn run_many(
+        &self,
+        py: Python<'_>,
+        text: String,
+        rows: Vec<Bound<'_, PyAny>>,
+        begins: bool,
+    ) -> PyResult<u64> {
+        let rows = rows.iter().map(params::all).collect::<PyResult<Vec<_>>>()?;
+        self.with(py, move |session| {
+            in_transaction(session, begins, |session| run_rows(session, &text, rows))
+        })
+    }
+
+    /// Commits the transaction, if one is in progress.
+    fn commit(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, |session| match session.state() {
+            SessionState::Idle => Ok(()),
+            _ => session.commit(),
+        })
+    }
+
+    /// Rolls the transaction back, if one is in progress.
+    fn rollback(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, |session| match session.state() {
+            SessionState::Idle => Ok(()),
+            _ => session.rollback(),
+        })
+    }
+
+    /// `idle`, `transaction` or `failed`.
+    fn state(&self, py: Python<'_>) -> PyResult<&'static str> {
+        self.with(py, |session| {
+            Ok(match session.state() {
+                SessionState::Idle => "idle",
+                SessionState::InTransaction => "transaction",
+                SessionState::Failed => "failed",
+            })
+        })
+    }
+
+    /// Notices since the last call: (SQLSTATE, message).
+    fn notices(&self, py: Python<'_>) -> PyResult<Vec<(String, String)>> {
+        self.with(py, |session| {
+            let told = session.take_notices().into_iter();
+            Ok(told.map(|notice| (notice.state().to_string(), notice.message().to_owned())).collect())
+        })
+    }
+
+    /// Stores the batches of an object with `__arrow_c_stream__` in a table, in one transaction. Returns the number of
+    /// rows. `create` is the beginning of CREATE TABLE for a new table (`CREATE TEMP TABLE`), `drop` the statement
+    /// before.
+    #[pyo3(signature = (table, object, create, drop, begins))]
+    fn load(
+        &self,
+        py: Python<'_>,
+        table: String,
+        object: &Bound<'_, PyAny>,
+        create: Option<String>,
+        drop: Option<String>,
+        begins: bool,
+    ) -> PyResult<u64> {
+        let reader = capsules::reader(object)?;
+        self.with(py, move |session| {
+            let schema = arrow::array::RecordBatchReader::schema(&reader);
+            let targets = inputs::targets(&schema)?;
+            let schema = inputs::schema(&targets);
+            in_transaction(session, begins, |session| {
+                if let Some(drop) = drop {
+                    session.execute(drop.as_str(), &[])?;
+                    session.take_notices();
+                }
+                let name = |target: &inputs::Target| quoted(&target.name);
+                if let Some(create) = create {
+                    let columns = targets.iter().map(|t| format!("{} {}", name(t), t.sql));
+                    let columns = columns.collect::<Vec<_>>().join(", ");
+                    session.execute(format!("{create} {table} ({columns})").as_str(), &[])?;
+                }
+                let columns = targets.iter().map(name).collect::<Vec<_>>().join(", ");
+                let copy = session.prepare(&format!("COPY {table} ({columns}) FROM STDIN"))?;
+                session.run(&copy, &[])?;
+                for batch in reader {
+                    let batch = batch
+                        .map_err(|error| {
+                            SqlError::new(SqlState::DATA_EXCEPTION, error.to_string())
+                        })
+                        .and_then(|batch| inputs::convert(&schema, &batch))
+                        .inspect_err(|_| session.copy_abandon())?;
+                    session.copy_batch(&batch)?;
+                }
+                Ok(session.copy_end()?.rows.unwrap_or(0))
+            })
+        })
+    }
+
+    /// Ends the running statement, from another thread.
+    fn cancel(&self) {
+        self.cancel.cancel();
+    }
+
+    /// Whether the session was closed.
+    #[getter]
+    fn closed(&self, py: Python<'_>) -> bool {
+        py.detach(|| lock(&self.session).is_none())
+    }
+
+    /// Closes the session: its transaction is rolled back.
+    fn close(&self, py: Python<'_>) {
+        if self.process == std::process::id() {
+            py.detach(|| drop(lock(&self.session).take()));
+        }
+    }
+}
+
+/// An identifier as SQL quotes it.
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// The statements of a text. Errors: 42601 for several with parameters.
+fn statements<'t>(
+    session: &mut halcyon::Session,
+    text: &'t str,
+    has_params: bool,
+) -> halcyon::Result<Vec<&'t str>> {
+    let end = text.trim_end().trim_end_matches(';').len();
+    if !text[..end].contains(';') {
+        return Ok(vec![text]);
+    }
+    let texts = session.split(text)?;
+    match has_params && texts.len() > 1 {
+        false => Ok(texts),
+        true => Err(SqlError::new(
+            SqlState::SYNTAX_ERROR,
+            "cannot insert multiple commands into a prepared statement",
+        )),
+    }
+}
+
+/// Plans a statement for parameters and fits these to it.
+fn prepared(
+    session: &mut halcyon::Session,
+    text: &str,
+    params: &[Typed],
+) -> halcyon::Result<(Statement, Vec<Option<SqlType>>)> {
+    let types: Vec<_> = params.iter().map(|(_, ty)| *ty).collect();
+    let statement = session.prepare_passing(text, &types)?;
+    Ok((statement, types))
+}
+
+fn values(statement: &Statement, params: impl IntoIterator<Item = Param>) -> Vec<Value> {
+    let types = statement.params();
+    params.into_iter().enumerate().map(|(at, param)| param.value(types.get(at))).collect()
+}
+
+fn run_one(
+    session: &mut halcyon::Session,
+    text: &str,
+    params: &[Typed],
+    begins: bool,
+    class: Option<&str>,
+) -> halcyon::Result<Outcome> {
+    // Before the transaction: a mistake in the first statement leaves nothing to roll back.
+    let (mut statement, _) = prepared(session, text, params)?;
+    if let Some(class) = class.filter(|_| takes_hints(statement.tag())) {
+        let text = text.trim_end().trim_end_matches(';');
+        // On a line of its own: the text may end with a comment.
+        let text = format!("{text}\nWITH HINT(WORKLOAD_CLASS({}))", quoted(class));
+        (statement, _) = prepared(session, &text, params)?;
+    }
+    if begins && !statement.is_empty() && !ends_or_begins(statement.tag()) {
+        session.begin_default();
+    }
+    let values = values(&statement, params.iter().map(|(param, _)| param.clone()));
+    let outcome = session.run(&statement, &values)?;
+    if matches!(outcome, Outcome::CopyIn { .. } | Outcome::CopyOut { .. }) {
+        session.copy_abandon();
+        let what = format!("{} between the server and its client", statement.tag());
+        return Err(SqlError::unsupported(what).hint(
+            "Use append() or register() for COPY FROM STDIN, arrow() for COPY TO STDOUT, subscribe() for SUBSCRIBE.",
+        ));
+    }
+    Ok(outcome)
+}
+
+/// Whether a statement is a query or a write, which may end with a hint.
+fn takes_hints(tag: &str) -> bool {
+    ["SELECT", "INSERT", "UPDATE", "DELETE", "MERGE"].contains(&tag)
+}
+
+/// Whether a statement controls the transaction itself.
+fn ends_or_begins(tag: &str) -> bool {
+    ["BEGIN", "START TRANSACTION", "COMMIT", "ROLLBACK"].contains(&tag)
+}
+
+fn run_rows(
+    session: &mut halcyon::Session,
+    text: &str,
+    rows: Vec<Vec<Typed>>,
+) -> halcyon::Result<u64> {
+    let mut plan: Option<(Statement, Vec<Option<SqlType>>)> = None;
+    let mut count = 0;
+    for row in rows {
+        let is_alike = |types: &Vec<Option<SqlType>>| types.iter().eq(row.iter().map(|(_, ty)| ty));
+        if !plan.as_ref().is_some_and(|(_, types)| is_alike(types)) {
+            plan = Some(prepared(session, text, &row)?);
+        }
+        let (statement, _) = plan.as_ref().expect("just made");
+        let values = values(statement, row.into_iter().map(|(param, _)| param));
+        count += session.execute(statement, &values)?;
+    }
+    Ok(count)
+}
+
+/// Does work in the transaction in progress, or in one of its own: which stays open if `stays`.
+fn in_transaction<T>(
+    session: &mut halcyon::Session,
+    stays: bool,
+    work: impl FnOnce(&mut halcyon::Session) -> halcyon::Result<T>,
+) -> halcyon::Result<T> {
+    let is_own = session.state() == SessionState::Idle;
+    session.begin_default();
+    let done = work(session);
+    match (&done, is_own && !stays) {
+        (Ok(_), true) => session.commit()?,
+        (Err(_), true) => drop(session.rollback()),
+        (Err(_), false) => session.fail_transaction(),
+        (Ok(_), false) => {}
+    }
+    done
+}
