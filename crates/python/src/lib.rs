@@ -12,6 +12,7 @@
 
 mod capsules;
 mod errors;
+mod frames;
 mod inputs;
 mod interrupt;
 mod lists;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, ListArray, PrimitiveArray, RecordBatch,
-    RecordBatchOptions, StringViewArray,
+    RecordBatchOptions, StringArray,
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::datatypes::*;
@@ -54,7 +54,8 @@ fn item_type(item: SqlType) -> DataType {
         | SqlType::Time
         | SqlType::Timestamp
         | SqlType::TimestampTz => item.shown_arrow(),
-        _ => DataType::Utf8View,
+        // Not views: pandas takes no lists of these.
+        _ => DataType::Utf8,
     }
 }
 
@@ -76,7 +77,7 @@ fn list(array: &ArrayRef, item: SqlType) -> Result<ArrayRef, ArrowError> {
     let external = |error: halcyon::SqlError| ArrowError::ExternalError(Box::new(error));
     let texts = array.as_string_view();
     let ty = item_type(item);
-    let is_text = ty == DataType::Utf8View;
+    let is_text = ty == DataType::Utf8;
     let (mut items, mut lengths) = (Vec::new(), Vec::with_capacity(texts.len()));
     for text in texts {
         let before = items.len();
@@ -95,7 +96,7 @@ fn list(array: &ArrayRef, item: SqlType) -> Result<ArrayRef, ArrowError> {
                 Value::Text(text) => Some(text.clone()),
                 _ => None,
             };
-            Arc::new(items.iter().map(text).collect::<StringViewArray>())
+            Arc::new(items.iter().map(text).collect::<StringArray>())
         }
         SqlType::Boolean => {
             let bit = |value: &Value| match value {

@@ -1,7 +1,8 @@
 //! Placeholders of Python's drivers as PostgreSQL's `$1`, `$2`, ….
 //!
 //! A text has one kind of placeholders: `$1` as it is, or else `%s` and `%(name)s`, or else `?`, or else `:name` and
-//! `$name`. Nothing within quotes or comments is a placeholder.
+//! `$name`. Nothing within quotes or comments is a placeholder; but beside `%s`, two percent signs are one everywhere,
+//! as Python's drivers have it.
 
 /// A text in PostgreSQL's form.
 #[derive(Debug, PartialEq, Eq)]
@@ -106,9 +107,9 @@ fn marks(text: &str) -> Vec<(usize, usize, Mark<'_>)> {
         match rest {
             [b'\'', ..] => {
                 let escapes = at > 0 && matches!(bytes[at - 1], b'e' | b'E') && !is_word_before(bytes, at - 1);
-                at = end_of_quoted(bytes, at, b'\'', escapes);
+                at = push_percents(text, at, end_of_quoted(bytes, at, b'\'', escapes), &mut found);
             }
-            [b'"', ..] => at = end_of_quoted(bytes, at, b'"', false),
+            [b'"', ..] => at = push_percents(text, at, end_of_quoted(bytes, at, b'"', false), &mut found),
             [b'-', b'-', ..] => {
                 at += rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
             }
@@ -124,7 +125,8 @@ fn marks(text: &str) -> Vec<(usize, usize, Mark<'_>)> {
                         let tag = &bytes[at..=end];
                         let inner = end + 1;
                         let close = bytes[inner..].windows(tag.len()).position(|window| window == tag);
-                        at = close.map_or(bytes.len(), |close| inner + close + tag.len());
+                        let end = close.map_or(bytes.len(), |close| inner + close + tag.len());
+                        at = push_percents(text, at, end, &mut found);
                     } else {
                         push_name(text, at, end, &mut found);
                         at = end;
@@ -165,6 +167,19 @@ fn marks(text: &str) -> Vec<(usize, usize, Mark<'_>)> {
         }
     }
     found
+}
+
+/// Notes two percent signs between quotes. Returns the end.
+fn push_percents<'t>(
+    text: &'t str,
+    start: usize,
+    end: usize,
+    found: &mut Vec<(usize, usize, Mark<'t>)>,
+) -> usize {
+    let end = end.min(text.len());
+    let pairs = text[start..end].match_indices("%%");
+    found.extend(pairs.map(|(at, _)| (start + at, start + at + 2, Mark::TwoPercent)));
+    end
 }
 
 fn push_name<'t>(text: &'t str, at: usize, end: usize, found: &mut Vec<(usize, usize, Mark<'t>)>) {

@@ -13,6 +13,7 @@ use pyo3::types::{PyCapsule, PyList, PyTuple};
 
 use crate::capsules::{self, Batches};
 use crate::errors::{closed, told};
+use crate::frames;
 use crate::interrupt::{LOOK, is_main_thread};
 use crate::lists;
 use crate::values::{cell, object};
@@ -302,6 +303,13 @@ impl Table {
             left -= taken;
         }
         Ok(list)
+    }
+
+    /// The table for data frames, which know neither calendar intervals nor UUIDs: an interval is a duration, or its
+    /// text where one of the column's has months; a UUID is its text.
+    fn for_frames(&self, py: Python<'_>) -> Self {
+        let (schema, batches) = py.detach(|| frames::of(&self.schema, &self.batches));
+        Table { columns: self.columns.clone(), schema, batches: batches.into() }
     }
 
     /// The schema (Arrow's PyCapsule interface).

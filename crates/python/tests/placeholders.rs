@@ -19,6 +19,8 @@ fn each_kind_becomes_numbers() {
         ("SELECT $2, $1", "SELECT $2, $1", Order::Numbered),
         ("SELECT %s, %s", "SELECT $1, $2", places(2)),
         ("SELECT 7 %% %s", "SELECT 7 % $1", places(1)),
+        ("SELECT 'a%%s ?', %s", "SELECT 'a%s ?', $1", places(1)),
+        ("SELECT 'a%%s'", "SELECT 'a%%s'", Order::Numbered),
         ("SELECT 7 % 3", "SELECT 7 % 3", Order::Numbered),
         ("SELECT 7 %% 3", "SELECT 7 %% 3", Order::Numbered),
         ("SELECT %(a)s, %(b)s, %(a)s", "SELECT $1, $2, $1", names(&["a", "b"])),

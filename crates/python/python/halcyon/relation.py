@@ -19,17 +19,15 @@ def need(module, what):
                                 f"{module.split('.')[0]}") from error
 
 
-def pandas_of(capsule):
-    """A pandas DataFrame of an object with Arrow's PyCapsule interface."""
-    pyarrow = need("pyarrow", "df()")
+def pandas_of(table):
+    """A pandas DataFrame of the engine's table."""
     need("pandas", "df()")
-    return pyarrow.table(capsule).to_pandas()
+    return need("pyarrow", "df()").table(table.for_frames()).to_pandas()
 
 
-def polars_of(capsule):
-    """A polars DataFrame of an object with Arrow's PyCapsule interface."""
-    polars = need("polars", "pl()")
-    return polars.DataFrame(capsule)
+def polars_of(table):
+    """A polars DataFrame of the engine's table."""
+    return need("polars", "pl()").DataFrame(table.for_frames())
 
 
 class Relation:
