@@ -264,7 +264,8 @@ class Connection:
     def workload_class(self, name):
         """A context in which queries and writes have the limits of a workload class, too.
 
-        Each gets the hint WITH HINT(WORKLOAD_CLASS("name")), which restricts a statement limit by limit.
+        Each gets the hint WITH HINT(WORKLOAD_CLASS("name")), which restricts a statement limit by limit. Statements
+        of executemany, append and register do not. Raises ProgrammingError if there is no such class.
         """
         return _InClass(self, name)
 
@@ -365,6 +366,10 @@ class _InClass:
         self._name = name
 
     def __enter__(self):
+        self._connection._require_open()
+        known = "SELECT 1 FROM halcyon.workload_classes WHERE workload_class_name = $1"
+        if not self._connection._session.run(known, [self._name], False).fetch():
+            raise ProgrammingError(f'workload class "{self._name}" does not exist')
         self._connection._classes.append(self._name)
         return self._connection
 
