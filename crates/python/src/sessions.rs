@@ -170,15 +170,15 @@ impl Session {
     }
 
     /// Runs the statements of a text and returns the last one's result. `begins`: a transaction begins unless one is in
-    /// progress. `class`: a workload class for queries and writes. Parameters go with one statement.
-    #[pyo3(signature = (text, params, begins, class = None))]
+    /// progress. `class_name`: a workload class for queries and writes. Parameters go with one statement.
+    #[pyo3(signature = (text, params, begins, class_name = None))]
     fn run(
         &self,
         py: Python<'_>,
         text: String,
         params: Option<&Bound<'_, PyAny>>,
         begins: bool,
-        class: Option<String>,
+        class_name: Option<String>,
     ) -> PyResult<Answer> {
         let params = params.map(params::all).transpose()?;
         let cancel = self.cancel.clone();
@@ -186,7 +186,7 @@ impl Session {
             let mut last = Answer::done(String::new(), None, cancel.clone());
             for text in statements(session, &text, params.is_some())? {
                 let params = params.as_deref().unwrap_or_default();
-                let outcome = run_one(session, text, params, begins, class.as_deref())?;
+                let outcome = run_one(session, text, params, begins, class_name.as_deref())?;
                 last = Answer::new(outcome, cancel.clone());
             }
             Ok(last)
