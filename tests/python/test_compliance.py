@@ -31,7 +31,9 @@ class Compliance(dbapi20.DatabaseAPI20Test):
         self.assertFalse(hasattr(self._connect().cursor(), "nextset"), "the last statement's rows are the ones kept")
 
     def test_setoutputsize(self):
-        self._connect().cursor().setoutputsize(1000, 0)
+        cursor = self._connect().cursor()
+        cursor.setoutputsize(1, 0)
+        self.assertEqual(cursor.execute("SELECT repeat('x', 5000)").fetchone(), ("x" * 5000,))
 
 
 

@@ -26,10 +26,12 @@ pub fn of(schema: &SchemaRef, batches: &[RecordBatch]) -> (SchemaRef, Vec<Record
     let columns = || schema.fields().iter().enumerate();
     let becomes: Vec<Becomes> = columns()
         .map(|(at, field)| match field.data_type() {
-            DataType::Interval(_) => match batches.iter().all(|batch| is_length(batch.column(at))) {
-                true => Becomes::Duration,
-                false => Becomes::Text(SqlType::Interval),
-            },
+            DataType::Interval(_) => {
+                match batches.iter().all(|batch| is_length(batch.column(at))) {
+                    true => Becomes::Duration,
+                    false => Becomes::Text(SqlType::Interval),
+                }
+            }
             DataType::FixedSizeBinary(16) => Becomes::Text(SqlType::Uuid),
             _ => Becomes::Itself,
         })
@@ -44,13 +46,15 @@ pub fn of(schema: &SchemaRef, batches: &[RecordBatch]) -> (SchemaRef, Vec<Record
     // A batch's own schema has arrays as texts still.
     let convert = |batch: &RecordBatch| {
         let arrays = batch.columns().iter().zip(&becomes);
-        let arrays: Vec<ArrayRef> = arrays.map(|(array, becomes)| column(array, *becomes)).collect();
+        let arrays: Vec<ArrayRef> =
+            arrays.map(|(array, becomes)| column(array, *becomes)).collect();
         let own = batch.schema();
         let own = own.fields().iter().zip(&arrays);
         let own = own.map(|(field, array)| retyped(field, array.data_type().clone()));
         let own = Arc::new(Schema::new(own.collect::<Vec<_>>()));
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        RecordBatch::try_new_with_options(own, arrays, &options).expect("columns of the same length")
+        RecordBatch::try_new_with_options(own, arrays, &options)
+            .expect("columns of the same length")
     };
     (Arc::new(Schema::new(fields)), batches.iter().map(convert).collect())
 }
@@ -78,7 +82,8 @@ fn column(array: &ArrayRef, becomes: Becomes) -> ArrayRef {
         }
         Becomes::Text(ty) => {
             let format = TextFormat::default();
-            let text = |row| array.is_valid(row).then(|| format.text(cell(array.as_ref(), row), ty));
+            let text =
+                |row| array.is_valid(row).then(|| format.text(cell(array.as_ref(), row), ty));
             Arc::new((0..array.len()).map(text).collect::<StringViewArray>())
         }
     }

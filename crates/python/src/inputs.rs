@@ -66,7 +66,9 @@ fn types(field: &Field) -> Option<(String, DataType)> {
         T::Timestamp(_, Some(_)) => {
             plain("TIMESTAMPTZ", T::Timestamp(TimeUnit::Microsecond, Some("+00:00".into())))
         }
-        T::Duration(_) | T::Interval(_) => plain("INTERVAL", T::Interval(IntervalUnit::MonthDayNano)),
+        T::Duration(_) | T::Interval(_) => {
+            plain("INTERVAL", T::Interval(IntervalUnit::MonthDayNano))
+        }
         T::Dictionary(_, value) => types(&field.clone().with_data_type(value.as_ref().clone())),
         T::RunEndEncoded(_, values) => types(values),
         T::List(item) | T::LargeList(item) | T::FixedSizeList(item, _) | T::ListView(item) => {
@@ -86,10 +88,7 @@ pub fn schema(targets: &[Target]) -> SchemaRef {
 }
 
 /// A batch in the types of a table's columns. Errors: 22000 for a value that does not fit.
-pub fn convert(
-    schema: &SchemaRef,
-    batch: &RecordBatch,
-) -> halcyon::Result<RecordBatch> {
+pub fn convert(schema: &SchemaRef, batch: &RecordBatch) -> halcyon::Result<RecordBatch> {
     let failed = |error: ArrowError| SqlError::new(SqlState::DATA_EXCEPTION, error.to_string());
     let arrays: Vec<ArrayRef> = batch
         .columns()

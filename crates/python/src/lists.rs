@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, ListArray, PrimitiveArray, RecordBatch,
-    RecordBatchOptions, StringArray,
+    Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, ListArray, PrimitiveArray,
+    RecordBatch, RecordBatchOptions, StringArray,
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::datatypes::*;

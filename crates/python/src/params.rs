@@ -8,7 +8,9 @@ use halcyon::{Interval, SqlType, Value};
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
+use pyo3::types::{
+    PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple,
+};
 
 use crate::errors::exception;
 
@@ -195,7 +197,8 @@ fn list(object: &Bound<'_, PyAny>) -> PyResult<Typed> {
         if at > 0 {
             array.push(',');
         }
-        let (param, ty) = match item.is_instance_of::<PyList>() || item.is_instance_of::<PyTuple>() {
+        let (param, ty) = match item.is_instance_of::<PyList>() || item.is_instance_of::<PyTuple>()
+        {
             // An array has one dimension: lists in lists are documents.
             true => {
                 is_document = true;
@@ -291,7 +294,8 @@ fn number(object: &Bound<'_, PyAny>, name: &str) -> PyResult<i64> {
 }
 
 fn time_us(object: &Bound<'_, PyAny>) -> PyResult<i64> {
-    let seconds = (number(object, "hour")? * 60 + number(object, "minute")?) * 60 + number(object, "second")?;
+    let seconds =
+        (number(object, "hour")? * 60 + number(object, "minute")?) * 60 + number(object, "second")?;
     Ok(seconds * 1_000_000 + number(object, "microsecond")?)
 }
 
@@ -320,7 +324,9 @@ fn interval(object: &Bound<'_, PyAny>) -> PyResult<Interval> {
         true => number(object, "seconds")?,
         false => 0,
     };
-    let us = seconds.checked_mul(1_000_000).and_then(|us| us.checked_add(number(object, "microseconds").ok()?));
+    let us = seconds
+        .checked_mul(1_000_000)
+        .and_then(|us| us.checked_add(number(object, "microseconds").ok()?));
     let nanos = us.and_then(|us| us.checked_mul(1000));
     let days: i32 = object.getattr("days")?.extract()?;
     nanos.map(|nanos| Interval { months, days, nanos }).ok_or_else(|| {
@@ -342,7 +348,8 @@ pub fn exact(object: &Bound<'_, PyAny>, ty: SqlType) -> PyResult<Value> {
             read.map_err(|error| exception(object.py(), &error))?
         }
         (value, wanted @ SqlType::Decimal { .. }) if found.is_some() => {
-            let text = halcyon::TextFormat::default().text(value.as_ref(), found.expect("just looked"));
+            let text =
+                halcyon::TextFormat::default().text(value.as_ref(), found.expect("just looked"));
             let read = halcyon::arrays::element(&text, wanted);
             read.map_err(|error| exception(object.py(), &error))?
         }

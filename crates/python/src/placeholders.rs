@@ -106,10 +106,14 @@ fn marks(text: &str) -> Vec<(usize, usize, Mark<'_>)> {
         let rest = &text.as_bytes()[at..];
         match rest {
             [b'\'', ..] => {
-                let escapes = at > 0 && matches!(bytes[at - 1], b'e' | b'E') && !is_word_before(bytes, at - 1);
+                let escapes = at > 0
+                    && matches!(bytes[at - 1], b'e' | b'E')
+                    && !is_word_before(bytes, at - 1);
                 at = push_percents(text, at, end_of_quoted(bytes, at, b'\'', escapes), &mut found);
             }
-            [b'"', ..] => at = push_percents(text, at, end_of_quoted(bytes, at, b'"', false), &mut found),
+            [b'"', ..] => {
+                at = push_percents(text, at, end_of_quoted(bytes, at, b'"', false), &mut found)
+            }
             [b'-', b'-', ..] => {
                 at += rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
             }
@@ -124,7 +128,8 @@ fn marks(text: &str) -> Vec<(usize, usize, Mark<'_>)> {
                     if bytes.get(end) == Some(&b'$') {
                         let tag = &bytes[at..=end];
                         let inner = end + 1;
-                        let close = bytes[inner..].windows(tag.len()).position(|window| window == tag);
+                        let close =
+                            bytes[inner..].windows(tag.len()).position(|window| window == tag);
                         let end = close.map_or(bytes.len(), |close| inner + close + tag.len());
                         at = push_percents(text, at, end, &mut found);
                     } else {
@@ -150,7 +155,8 @@ fn marks(text: &str) -> Vec<(usize, usize, Mark<'_>)> {
             [b'%', b'(', ..] => {
                 let close = text[at..].find(")s");
                 let name = close.map(|close| &text[at + 2..at + close]);
-                match name.filter(|name| !name.is_empty() && !name.contains(['(', ')', '\'', '\n'])) {
+                match name.filter(|name| !name.is_empty() && !name.contains(['(', ')', '\'', '\n']))
+                {
                     Some(name) => {
                         let end = at + 2 + name.len() + 2;
                         found.push((at, end, Mark::PercentName(name)));

@@ -225,7 +225,8 @@ impl Result {
         let _ = requested_schema;
         let (columns, mut reading) = told(py, self.take())?;
         let schema = shown(&columns);
-        let mut first = reading.current.take().map(|(batch, at)| batch.slice(at, batch.num_rows() - at));
+        let mut first =
+            reading.current.take().map(|(batch, at)| batch.slice(at, batch.num_rows() - at));
         let of = schema.clone();
         let batches = std::iter::from_fn(move || {
             let found = match first.take() {
@@ -327,7 +328,8 @@ impl Table {
         let _ = requested_schema;
         let (of, columns) = (self.schema.clone(), self.columns.clone());
         let batches = self.batches.clone();
-        let batches = (0..batches.len()).map(move |at| lists::with_lists(&of, &columns, &batches[at]));
+        let batches =
+            (0..batches.len()).map(move |at| lists::with_lists(&of, &columns, &batches[at]));
         let schema = self.schema.clone();
         capsules::stream(py, Box::new(Batches { schema, batches }))
     }

@@ -60,7 +60,9 @@ impl Database {
             let mut options = DatabaseOptions::default();
             for (name, value) in settings {
                 match name.as_str() {
-                    "threads" => options.threads = value.parse().map_err(|_| bad_threads(&value))?,
+                    "threads" => {
+                        options.threads = value.parse().map_err(|_| bad_threads(&value))?
+                    }
                     "spill_folder" => options.spill_into(value)?,
                     _ => options.set(&name, &value)?,
                 }
@@ -238,7 +240,9 @@ impl Session {
     fn notices(&self, py: Python<'_>) -> PyResult<Vec<(String, String)>> {
         self.with(py, |session| {
             let told = session.take_notices().into_iter();
-            Ok(told.map(|notice| (notice.state().to_string(), notice.message().to_owned())).collect())
+            Ok(told
+                .map(|notice| (notice.state().to_string(), notice.message().to_owned()))
+                .collect())
         })
     }
 
@@ -276,9 +280,7 @@ impl Session {
                 session.run(&copy, &[])?;
                 for batch in reader {
                     let batch = batch
-                        .map_err(|error| {
-                            SqlError::new(SqlState::DATA_EXCEPTION, error.to_string())
-                        })
+                        .map_err(|error| SqlError::new(SqlState::DATA_EXCEPTION, error.to_string()))
                         .and_then(|batch| inputs::convert(&schema, &batch))
                         .inspect_err(|_| session.copy_abandon())?;
                     session.copy_batch(&batch)?;

@@ -64,7 +64,8 @@ impl Stream {
                 [(row, 1)] => stream.insert(&refs(row)),
                 [(row, -1)] => stream.delete(&refs(row)),
                 events => {
-                    let events: Vec<_> = events.iter().map(|(row, weight)| (refs(row), *weight)).collect();
+                    let events: Vec<_> =
+                        events.iter().map(|(row, weight)| (refs(row), *weight)).collect();
                     stream.batch(&events)
                 }
             }

@@ -86,7 +86,10 @@ impl Subscription {
     fn position(&self, py: Python<'_>) -> PyResult<u64> {
         let found = py.detach(|| {
             let following = self.following.lock().unwrap_or_else(PoisonError::into_inner);
-            following.as_ref().map(halcyon::Subscription::position).ok_or_else(|| closed("subscription"))
+            following
+                .as_ref()
+                .map(halcyon::Subscription::position)
+                .ok_or_else(|| closed("subscription"))
         });
         told(py, found)
     }

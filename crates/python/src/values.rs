@@ -74,9 +74,7 @@ pub fn object<'py>(
             };
             known(py)?.decimal.bind(py).call1((decimal_text(v, scale),))
         }
-        ValueRef::Uuid(v) => {
-            known(py)?.uuid.bind(py).call1((py.None(), PyBytes::new(py, &v)))
-        }
+        ValueRef::Uuid(v) => known(py)?.uuid.bind(py).call1((py.None(), PyBytes::new(py, &v))),
         ValueRef::Interval(v) => interval(py, v),
         ValueRef::Date(days) => match civil(i64::from(days)) {
             Some(civil) => known(py)?.date.bind(py).call1(civil),
@@ -106,11 +104,7 @@ pub fn object<'py>(
 }
 
 /// A text: of a document, of an array, or itself.
-fn of_text<'py>(
-    py: Python<'py>,
-    text: &str,
-    ty: Option<SqlType>,
-) -> PyResult<Bound<'py, PyAny>> {
+fn of_text<'py>(py: Python<'py>, text: &str, ty: Option<SqlType>) -> PyResult<Bound<'py, PyAny>> {
     match ty {
         Some(SqlType::Json | SqlType::Jsonb) => known(py)?.loads.bind(py).call1((text,)),
         Some(SqlType::Array(element)) => {

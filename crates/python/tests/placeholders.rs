@@ -13,7 +13,8 @@ fn rewritten(text: &str) -> (String, Order) {
 #[test]
 fn each_kind_becomes_numbers() {
     let places = |count| Order::Places((0..count).collect());
-    let names = |names: &[&str]| Order::Names(names.iter().map(|name| (*name).to_owned()).collect());
+    let names =
+        |names: &[&str]| Order::Names(names.iter().map(|name| (*name).to_owned()).collect());
     for (text, expected, order) in [
         ("SELECT 1", "SELECT 1", Order::Numbered),
         ("SELECT $2, $1", "SELECT $2, $1", Order::Numbered),
@@ -25,7 +26,11 @@ fn each_kind_becomes_numbers() {
         ("SELECT 7 %% 3", "SELECT 7 %% 3", Order::Numbered),
         ("SELECT %(a)s, %(b)s, %(a)s", "SELECT $1, $2, $1", names(&["a", "b"])),
         ("SELECT ?, ?", "SELECT $1, $2", places(2)),
-        ("SELECT d ? 'a' FROM t WHERE i = $1", "SELECT d ? 'a' FROM t WHERE i = $1", Order::Numbered),
+        (
+            "SELECT d ? 'a' FROM t WHERE i = $1",
+            "SELECT d ? 'a' FROM t WHERE i = $1",
+            Order::Numbered,
+        ),
         ("SELECT d ? 'a' FROM t WHERE i = %s", "SELECT d ? 'a' FROM t WHERE i = $1", places(1)),
         ("SELECT :a::int, a[1:2]", "SELECT $1::int, a[1:2]", names(&["a"])),
         ("SELECT $a, $b", "SELECT $1, $2", names(&["a", "b"])),
@@ -53,8 +58,8 @@ fn nothing_within_quotes_or_comments_is_one() {
 #[test]
 fn no_text_breaks_it() {
     let pieces = [
-        "'", "\"", "$", "$$", "$1", "$a$", "%", "%%", "%s", "%(", "%(a)s", ")s", "?", ":", "::", ":a", "--", "\n",
-        "/*", "*/", "\\", "E'", "e", "é", "…", " ", "1", "(", "a",
+        "'", "\"", "$", "$$", "$1", "$a$", "%", "%%", "%s", "%(", "%(a)s", ")s", "?", ":", "::",
+        ":a", "--", "\n", "/*", "*/", "\\", "E'", "e", "é", "…", " ", "1", "(", "a",
     ];
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
     for _ in 0..20_000 {

@@ -8,7 +8,7 @@ use crate::workspace::{Package, Workspace};
 const ORDER: &[&str] = &[
     "base", "value", "json", "collations", "machine", "noise", "shield", "cache", "task", "tree", "store", "txn", "view", "cell-abi", "cell-image", "cell", "delta", "workload",
     "quick", "sql", "workers", "dialect", "names", "functions", "collated", "aggregates", "unnest", "joins", "spill", "sorts", "hashing", "views", "catalog", "scan", "plan", "derived", "operators", "exec", "copy", "ddl", "pgcatalog", "prepare",
-    "halcyon", "server", "console", "tpch", "graphs", "gauge", "neighbours", "scenarios", "lab", "cli",
+    "halcyon", "server", "console", "python", "tpch", "graphs", "gauge", "neighbours", "scenarios", "lab", "cli",
 ];
 
 /// What a crate must not name although it lies lower: these enter by the door `halcyon` alone.
@@ -16,6 +16,7 @@ const ORDER: &[&str] = &[
 const BY_THE_DOOR: &[(&str, &[&str])] = &[
     ("server", &["store", "txn"]),
     ("console", &["store", "txn", "catalog", "scan", "plan", "derived", "operators", "exec", "copy", "ddl", "pgcatalog", "prepare"]),
+    ("python", &["store", "txn", "views", "sql", "catalog", "scan", "plan", "derived", "operators", "exec", "copy", "ddl", "pgcatalog", "prepare", "server"]),
     ("neighbours", &["store", "txn", "catalog", "scan", "plan", "derived", "operators", "exec", "copy", "ddl", "pgcatalog", "prepare"]),
     ("lab", &["store", "txn", "catalog", "scan", "plan", "derived", "operators", "exec", "copy", "ddl", "pgcatalog", "prepare"]),
     ("cli", &["store", "txn", "catalog", "scan", "plan", "derived", "operators", "exec", "copy", "ddl", "pgcatalog", "prepare", "lab"]),
