@@ -253,6 +253,26 @@ class Databases(unittest.TestCase):
             with self.assertRaises(halcyon.DatabaseError, msg=str(config)):
                 halcyon.connect(config=config)
 
+    def test_limits_of_memory_hold(self):
+        connection = halcyon.connect(autocommit=True)
+        connection.execute("SET halcyon.memory = '1MB'")
+        with self.assertRaises(halcyon.OperationalError) as caught:
+            connection.execute("SELECT DISTINCT i FROM generate_series(1, 300000) i").fetchall()
+        self.assertEqual(caught.exception.sqlstate, "53200")
+        self.assertIn("halcyon.memory", caught.exception.detail)
+        # In a process of its own: memory of all databases of a process counts together.
+        program = """
+import halcyon
+connection = halcyon.connect(config={"memory_limit": "64MB"}, autocommit=True)
+connection.execute("CREATE TABLE t (i BIGINT)")
+try:
+    connection.execute("INSERT INTO t SELECT i FROM generate_series(1, 20000000) i")
+except halcyon.OperationalError as error:
+    print(error.sqlstate, connection.execute("SELECT count(*) FROM t").fetchone())
+"""
+        told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+        self.assertEqual(told.stdout, "53200 (0,)\n", told.stderr)
+
     def test_a_forked_child_is_told(self):
         connection = halcyon.connect()
         connection.execute("SELECT 1")

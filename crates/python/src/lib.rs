@@ -24,6 +24,11 @@ mod streams;
 mod subscriptions;
 mod values;
 
+/// The library's own memory is counted, without which the limits of memory hold for nobody; Python's is not.
+#[global_allocator]
+static ALLOCATOR: halcyon::Counted<halcyon::Mapped<std::alloc::System>> =
+    halcyon::Counted(halcyon::Mapped(std::alloc::System));
+
 /// The module.
 #[pyo3::pymodule(gil_used = true)]
 mod _halcyon {

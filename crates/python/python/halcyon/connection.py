@@ -1,22 +1,31 @@
 """Connections and cursors of PEP 249, over databases in this process."""
 
+from __future__ import annotations
+
 import os
 import re
 import sys
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Union
 
 from . import _halcyon, errors
 from .errors import InterfaceError, ProgrammingError
 from .relation import Relation, need, pandas_of, polars_of
 from .subscription import Stream, Subscription
 
-_open = weakref.WeakValueDictionary()
+Parameters = Union[Sequence[Any], Mapping[str, Any], None]
+
+_open: weakref.WeakValueDictionary[str, _halcyon.Database] = weakref.WeakValueDictionary()
 _opening = threading.Lock()
 
 
-def connect(database=None, *, autocommit=False, role=None, config=None):
+def connect(
+    database: str | os.PathLike[str] | None = None, *, autocommit: bool = False, role: str | None = None,
+    config: Mapping[str, Any] | None = None,
+) -> Connection:
     """Opens a database of this process and returns a connection to it.
 
     ``database``: a folder, which is made if it is not there; without one, or ``":memory:"``, a new database in memory.
@@ -105,52 +114,52 @@ class Connection:
     ProgrammingError = errors.ProgrammingError
     NotSupportedError = errors.NotSupportedError
 
-    def __init__(self, database, autocommit=False, role=None):
-        self._database = database
+    def __init__(self, database: _halcyon.Database, autocommit: bool = False, role: str | None = None):
+        self._database: _halcyon.Database | None = database
         self._role = role
         self._session = database.session(role)
         self._autocommit = bool(autocommit)
-        self._classes = []
+        self._classes: list[str] = []
 
     # ------------------------------------------------------------ PEP 249
 
-    def cursor(self):
+    def cursor(self) -> Cursor:
         """A new cursor."""
         self._require_open()
         return Cursor(self)
 
-    def commit(self):
+    def commit(self) -> None:
         """Commits the transaction; does nothing without one."""
         self._require_open()
         self._session.commit()
 
-    def rollback(self):
+    def rollback(self) -> None:
         """Rolls the transaction back; does nothing without one."""
         self._require_open()
         self._session.rollback()
 
-    def close(self):
+    def close(self) -> None:
         """Closes the connection: a transaction in progress is rolled back. Closing again does nothing."""
         self._session.close()
         self._database = None
 
     @property
-    def autocommit(self):
+    def autocommit(self) -> bool:
         """Whether each statement is a transaction of its own. Cannot change within a transaction."""
         return self._autocommit
 
     @autocommit.setter
-    def autocommit(self, value):
+    def autocommit(self, value: bool) -> None:
         self._require_open()
         if self._session.state() != "idle":
             raise ProgrammingError("autocommit cannot change within a transaction")
         self._autocommit = bool(value)
 
-    def __enter__(self):
+    def __enter__(self) -> Connection:
         self._require_open()
         return self
 
-    def __exit__(self, kind, *exc):
+    def __exit__(self, kind: Any, *exc: Any) -> None:
         """Commits, or rolls back after an exception, and closes."""
         if self.closed:
             return
@@ -165,43 +174,43 @@ class Connection:
     # ------------------------------------------------------------ more
 
     @property
-    def closed(self):
+    def closed(self) -> bool:
         """Whether the connection was closed."""
         return self._session.closed
 
     @property
-    def id(self):
+    def id(self) -> int:
         """Number of the session, as pg_backend_pid() gives it."""
         return self._session.id
 
     @property
-    def in_transaction(self):
+    def in_transaction(self) -> bool:
         """Whether a transaction is in progress, also one that has failed."""
         return self._session.state() != "idle"
 
-    def notices(self):
+    def notices(self) -> list[tuple[str, str]]:
         """Notices and warnings since the last call: (SQLSTATE, message)."""
         return self._session.notices()
 
-    def cancel(self):
+    def cancel(self) -> None:
         """Ends the statement that another thread runs on this connection, with QueryCanceled."""
         self._session.cancel()
 
-    def connect(self, *, autocommit=None, role=None):
+    def connect(self, *, autocommit: bool | None = None, role: str | None = None) -> Connection:
         """Another connection to the same database, for another thread."""
-        self._require_open()
+        database = self._require_open()
         autocommit = self._autocommit if autocommit is None else autocommit
-        return Connection(self._database, autocommit, self._role if role is None else role)
+        return Connection(database, autocommit, self._role if role is None else role)
 
-    def execute(self, sql, params=None):
+    def execute(self, sql: str, params: Parameters = None) -> Cursor:
         """Runs a statement with a new cursor, and returns the cursor."""
         return self.cursor().execute(sql, params)
 
-    def executemany(self, sql, rows):
+    def executemany(self, sql: str, rows: Iterable[Parameters]) -> Cursor:
         """Runs a statement for many parameters with a new cursor, and returns the cursor."""
         return self.cursor().executemany(sql, rows)
 
-    def sql(self, sql, params=None):
+    def sql(self, sql: str, params: Parameters = None) -> Relation | None:
         """Runs statements and returns the last one's rows as a Relation; None if it returns none.
 
         A name that is no table may be a variable of the caller with Arrow data (a data frame): it is there as a
@@ -210,7 +219,7 @@ class Connection:
         """
         return self._sql(sql, params, sys._getframe(1))
 
-    def register(self, name, data):
+    def register(self, name: str, data: Any) -> int:
         """Makes a temporary table of Arrow data, in place of an earlier one. Returns the number of rows.
 
         ``data``: any object with ``__arrow_c_stream__`` (a data frame of pandas or polars, a table of pyarrow, a
@@ -220,20 +229,20 @@ class Connection:
         table = _quoted(name)
         return self._load(table, data, "CREATE TEMP TABLE", f"DROP TABLE IF EXISTS pg_temp.{table}")
 
-    def unregister(self, name):
+    def unregister(self, name: str) -> None:
         """Drops a temporary table."""
         self._run(f"DROP TABLE IF EXISTS pg_temp.{_quoted(name)}", None)
 
-    def create_table(self, name, data, *, replace=False):
+    def create_table(self, name: str, data: Any, *, replace: bool = False) -> int:
         """Makes a table (``name`` or ``schema.name``) of Arrow data. Returns the number of rows."""
         table = _table(name)
         return self._load(table, data, "CREATE TABLE", f"DROP TABLE IF EXISTS {table}" if replace else None)
 
-    def append(self, name, data):
+    def append(self, name: str, data: Any) -> int:
         """Adds Arrow data to a table, by the names of its columns. Returns the number of rows."""
         return self._load(_table(name), data, None, None)
 
-    def read_parquet(self, source, name=None):
+    def read_parquet(self, source: Any, name: str | None = None) -> Relation:
         """Reads Parquet by pyarrow into a temporary table and returns its rows as a Relation.
 
         ``source``: a path or a file. ``name``: of the table; by default the file's, without its ending.
@@ -244,24 +253,22 @@ class Connection:
         reader = pyarrow.RecordBatchReader.from_batches(file.schema_arrow, file.iter_batches())
         return self._read(source, name, reader)
 
-    def read_csv(self, source, name=None, **options):
+    def read_csv(self, source: Any, name: str | None = None, **options: Any) -> Relation:
         """Reads CSV by pyarrow into a temporary table and returns its rows as a Relation.
 
         ``source`` and ``name`` as in read_parquet; ``options`` go to ``pyarrow.csv.open_csv``.
         """
         return self._read(source, name, need("pyarrow.csv", "read_csv()").open_csv(source, **options))
 
-    def subscribe(self, view, position=None):
+    def subscribe(self, view: str, position: int | None = None) -> Subscription:
         """Subscribes to a materialized view: its rows first, then the changes of each transaction."""
-        self._require_open()
-        return Subscription(self._database.subscribe(view, position, self._role))
+        return Subscription(self._require_open().subscribe(view, position, self._role))
 
-    def stream(self, name):
+    def stream(self, name: str) -> Stream:
         """A handle that gives a stream events without SQL. Each call is a transaction of its own."""
-        self._require_open()
-        return Stream(self._database.stream(name, self._role))
+        return Stream(self._require_open().stream(name, self._role))
 
-    def workload_class(self, name):
+    def workload_class(self, name: str) -> AbstractContextManager[Connection]:
         """A context in which queries and writes have the limits of a workload class, too.
 
         Each gets the hint WITH HINT(WORKLOAD_CLASS("name")), which restricts a statement limit by limit. Statements
@@ -269,29 +276,28 @@ class Connection:
         """
         return _InClass(self, name)
 
-    def transaction(self):
+    def transaction(self) -> AbstractContextManager[Connection]:
         """A context that is a transaction: commits at its end, rolls back after an exception. Within a transaction it
         is a savepoint."""
         return _Transaction(self)
 
-    def checkpoint(self):
+    def checkpoint(self) -> None:
         """Writes a checkpoint now; does nothing for a database in memory."""
-        self._require_open()
-        self._database.checkpoint()
+        self._require_open().checkpoint()
 
-    def backup(self, folder):
+    def backup(self, folder: str | os.PathLike[str]) -> None:
         """Copies the database, as it is at one moment, into a new folder."""
-        self._require_open()
-        self._database.backup(os.fspath(folder))
+        self._require_open().backup(os.fspath(folder))
 
     def __repr__(self):
         return f"<halcyon.Connection {self.id}{' closed' if self.closed else ''}>"
 
     # ------------------------------------------------------------ within the package
 
-    def _require_open(self):
+    def _require_open(self) -> _halcyon.Database:
         if self._database is None:
             raise InterfaceError("the connection is closed")
+        return self._database
 
     def _run(self, sql, params):
         self._require_open()
@@ -360,8 +366,8 @@ def _variable(frame, name):
     return None
 
 
-class _InClass:
-    def __init__(self, connection, name):
+class _InClass(AbstractContextManager["Connection"]):
+    def __init__(self, connection: Connection, name: str):
         self._connection = connection
         self._name = name
 
@@ -377,10 +383,10 @@ class _InClass:
         self._connection._classes.pop()
 
 
-class _Transaction:
-    def __init__(self, connection):
+class _Transaction(AbstractContextManager["Connection"]):
+    def __init__(self, connection: Connection):
         self._connection = connection
-        self._savepoint = None
+        self._savepoint: str | None = None
 
     def __enter__(self):
         if self._connection.in_transaction:
@@ -406,49 +412,49 @@ class _Transaction:
 class Cursor:
     """A cursor: one statement's rows at a time."""
 
-    def __init__(self, connection):
+    def __init__(self, connection: Connection):
         self._connection = connection
-        self._result = None
-        self._description = None
+        self._result: _halcyon.Result | None = None
+        self._description: list[tuple[Any, ...]] | None = None
         self._count = -1
         self._closed = False
-        self._number = None
+        self._number: int | None = None
         self.arraysize = 1
 
     # ------------------------------------------------------------ PEP 249
 
     @property
-    def description(self):
+    def description(self) -> list[tuple[Any, ...]] | None:
         """Seven values for each column: name, type (an object id, equal to a type object), None, bytes of a fixed
         width, digits, digits behind the point, None. None without rows."""
         return self._description
 
     @property
-    def rowcount(self):
+    def rowcount(self) -> int:
         """Number of rows that the last statement wrote; -1 for a query, whose rows are computed as they are read."""
         return self._count
 
     @property
-    def rownumber(self):
+    def rownumber(self) -> int | None:
         """Number of the next row, from 0; None without rows."""
         return self._number
 
     @property
-    def connection(self):
+    def connection(self) -> Connection:
         """The connection."""
         return self._connection
 
     @property
-    def lastrowid(self):
+    def lastrowid(self) -> None:
         """None: rows have no ids of their own. Use RETURNING."""
         return None
 
     @property
-    def statusmessage(self):
+    def statusmessage(self) -> str | None:
         """The command tag of the last statement."""
         return None if self._result is None else self._result.tag
 
-    def execute(self, operation, parameters=None):
+    def execute(self, operation: str, parameters: Parameters = None) -> Cursor:
         """Runs a statement, or several without parameters, of which the last one's rows can be fetched.
 
         Placeholders: ``%s`` with a sequence or ``%(name)s`` with a mapping; ``$1``, ``?``, ``:name`` and ``$name``
@@ -458,66 +464,66 @@ class Cursor:
         self._take(self._connection._run(operation, parameters))
         return self
 
-    def executemany(self, operation, seq_of_parameters):
+    def executemany(self, operation: str, seq_of_parameters: Iterable[Parameters]) -> Cursor:
         """Runs a statement for each of several parameters, all or none. Returns the cursor."""
         self._begin()
         self._count = self._connection._run_many(operation, seq_of_parameters)
         return self
 
-    def fetchone(self):
+    def fetchone(self) -> tuple[Any, ...] | None:
         """The next row as a tuple; None after the last."""
         rows = self._fetch(1)
         return rows[0] if rows else None
 
-    def fetchmany(self, size=None):
+    def fetchmany(self, size: int | None = None) -> list[tuple[Any, ...]]:
         """The next rows, ``arraysize`` of them without a size."""
         return self._fetch(self.arraysize if size is None else size)
 
-    def fetchall(self):
+    def fetchall(self) -> list[tuple[Any, ...]]:
         """All rows that are left."""
         return self._fetch(None)
 
-    def close(self):
+    def close(self) -> None:
         """Closes the cursor and ends its statement."""
         self._begin(closing=True)
         self._closed = True
 
-    def setinputsizes(self, sizes):
+    def setinputsizes(self, sizes: Any) -> None:
         """Does nothing: types follow from the parameters and the statement."""
 
-    def setoutputsize(self, size, column=None):
+    def setoutputsize(self, size: int, column: int | None = None) -> None:
         """Does nothing: values have no limit."""
 
-    def __iter__(self):
+    def __iter__(self) -> Cursor:
         return self
 
-    def __next__(self):
+    def __next__(self) -> tuple[Any, ...]:
         row = self.fetchone()
         if row is None:
             raise StopIteration
         return row
 
-    def __enter__(self):
+    def __enter__(self) -> Cursor:
         return self
 
-    def __exit__(self, *exc):
+    def __exit__(self, *exc: Any) -> None:
         self.close()
 
     # ------------------------------------------------------------ Arrow
 
-    def arrow(self):
+    def arrow(self) -> Any:
         """The rows that are left as a pyarrow Table, which shares their memory."""
         return need("pyarrow", "arrow()").table(self._rows().table())
 
-    def df(self):
+    def df(self) -> Any:
         """The rows that are left as a pandas DataFrame."""
         return pandas_of(self._rows().table())
 
-    def pl(self):
+    def pl(self) -> Any:
         """The rows that are left as a polars DataFrame."""
         return polars_of(self._rows().table())
 
-    def __arrow_c_stream__(self, requested_schema=None):
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """The rows that are left, computed batch by batch as the other library asks for them."""
         return self._rows().__arrow_c_stream__(requested_schema)
 
@@ -547,10 +553,10 @@ class Cursor:
         if result.count is not None:
             self._count = result.count
 
-    def _rows(self):
+    def _rows(self) -> _halcyon.Result:
         if self._closed:
             raise InterfaceError("the cursor is closed")
-        if self._description is None:
+        if self._description is None or self._result is None:
             raise ProgrammingError("there are no rows: the last statement returned none, or none was run")
         self._connection._require_open()
         return self._result

@@ -1,5 +1,7 @@
 """Exceptions of PEP 249, with what PostgreSQL's drivers tell of an error."""
 
+from typing import Optional
+
 __all__ = [
     "DataError",
     "DatabaseError",
@@ -27,15 +29,15 @@ class Error(Exception):
     are None where the database says nothing.
     """
 
-    sqlstate = None
-    message = ""
-    detail = None
-    hint = None
-    position = None
-    context = None
-    table = None
-    column = None
-    constraint = None
+    sqlstate: Optional[str] = None
+    message: str = ""
+    detail: Optional[str] = None
+    hint: Optional[str] = None
+    position: Optional[int] = None
+    context: Optional[str] = None
+    table: Optional[str] = None
+    column: Optional[str] = None
+    constraint: Optional[str] = None
 
 
 class InterfaceError(Error):

@@ -1,14 +1,19 @@
 """Results for notebooks and for other libraries."""
 
-import html
+from __future__ import annotations
 
+import html
+from collections.abc import Iterator
+from typing import Any
+
+from . import _halcyon
 from .errors import NotSupportedError
 
 _SHOWN_ROWS = 20
 _SHOWN_WIDTH = 60
 
 
-def need(module, what):
+def need(module: str, what: str) -> Any:
     """Imports a package that this one does not depend on."""
     import importlib
 
@@ -19,13 +24,13 @@ def need(module, what):
                                 f"{module.split('.')[0]}") from error
 
 
-def pandas_of(table):
+def pandas_of(table: _halcyon.Table) -> Any:
     """A pandas DataFrame of the engine's table."""
     need("pandas", "df()")
     return need("pyarrow", "df()").table(table.for_frames()).to_pandas()
 
 
-def polars_of(table):
+def polars_of(table: _halcyon.Table) -> Any:
     """A polars DataFrame of the engine's table."""
     return need("polars", "pl()").DataFrame(table.for_frames())
 
@@ -38,68 +43,68 @@ class Relation:
     wherever they take an object with ``__arrow_c_stream__``.
     """
 
-    def __init__(self, result):
+    def __init__(self, result: _halcyon.Result):
         self._result = result
-        self._table = None
+        self._table: _halcyon.Table | None = None
 
-    def _all(self):
+    def _all(self) -> _halcyon.Table:
         if self._table is None:
             self._table = self._result.table()
         return self._table
 
     @property
-    def columns(self):
+    def columns(self) -> list[str]:
         """Names of the columns."""
-        return [column[0] for column in self._result.columns]
+        return [column[0] for column in self._result.columns or ()]
 
     @property
-    def types(self):
+    def types(self) -> list[str]:
         """SQL types of the columns, as SQL spells them."""
-        return [column[2] for column in self._result.columns]
+        return [column[2] for column in self._result.columns or ()]
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._all())
 
     @property
-    def shape(self):
+    def shape(self) -> tuple[int, int]:
         """Number of rows and of columns."""
         return len(self), len(self.columns)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
         return iter(self.fetchall())
 
-    def fetchall(self):
+    def fetchall(self) -> list[tuple[Any, ...]]:
         """All rows as tuples."""
         return self._all().rows()
 
-    def fetchmany(self, size, start=0):
+    def fetchmany(self, size: int, start: int = 0) -> list[tuple[Any, ...]]:
         """Rows as tuples, from the row of a number (from 0) on."""
         return self._all().rows(start, size)
 
-    def fetchone(self):
+    def fetchone(self) -> tuple[Any, ...] | None:
         """The first row as a tuple; None without rows."""
         rows = self._all().rows(0, 1)
         return rows[0] if rows else None
 
-    def arrow(self):
+    def arrow(self) -> Any:
         """The rows as a pyarrow Table, which shares their memory."""
         return need("pyarrow", "arrow()").table(self._all())
 
-    def df(self):
+    def df(self) -> Any:
         """The rows as a pandas DataFrame."""
         return pandas_of(self._all())
 
-    def pl(self):
+    def pl(self) -> Any:
         """The rows as a polars DataFrame."""
         return polars_of(self._all())
 
     to_arrow_table = arrow
     to_df = df
 
-    def __arrow_c_schema__(self):
+    def __arrow_c_schema__(self) -> Any:
         return self._all().__arrow_c_schema__()
 
-    def __arrow_c_stream__(self, requested_schema=None):
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         return self._all().__arrow_c_stream__(requested_schema)
 
     def _cells(self):
@@ -111,7 +116,7 @@ class Relation:
         shown = f", {_SHOWN_ROWS} shown" if count > _SHOWN_ROWS else ""
         return f"{count} row{'' if count == 1 else 's'}{shown}, {width} column{'' if width == 1 else 's'}"
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         cells = self._cells()
         names, types = self.columns, self.types
         lines = [names, types, *cells]
@@ -132,11 +137,11 @@ class Relation:
         return "\n".join([rule("┌", "┬", "┐"), line(names), line(types), rule("├", "┼", "┤"), *body,
                           rule("└", "┴", "┘"), self._footer()])
 
-    def show(self):
+    def show(self) -> None:
         """Prints the first rows."""
         print(self)
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str:
         heads = "".join(f"<th>{html.escape(name)}<br><small>{html.escape(ty)}</small></th>"
                         for name, ty in zip(self.columns, self.types))
         body = "".join("<tr>" + "".join(f"<td>{html.escape(value)}</td>" for value in row) + "</tr>"

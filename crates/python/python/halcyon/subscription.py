@@ -1,6 +1,9 @@
-"""Iterators over the changes of a materialized view."""
+"""Iterators over the changes of a materialized view, and events for streams."""
+
+from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable, Sequence
 from typing import Any, List, NamedTuple, Optional, Tuple
 
 
@@ -35,29 +38,29 @@ class Subscription:
     unless it began at a position. Close it, or use it as a context, when it is no longer needed.
     """
 
-    def __init__(self, inner):
+    def __init__(self, inner: Any):
         self._inner = inner
         self._closed = False
 
     @property
-    def columns(self):
+    def columns(self) -> list[str]:
         """Names of the view's columns."""
         return self._inner.names
 
     @property
-    def position(self):
+    def position(self) -> int:
         """The position behind which another subscription would continue."""
         return self._inner.position
 
-    def get(self, timeout=None):
+    def get(self, timeout: float | None = None) -> Changes | None:
         """The changes of the next transaction; None if none came within ``timeout`` seconds."""
         found = self._inner.next(1e9 if timeout is None else timeout)
         return None if found is None else _changes(found)
 
-    def __iter__(self):
+    def __iter__(self) -> Subscription:
         return self
 
-    def __next__(self):
+    def __next__(self) -> Changes:
         found = None
         while found is None:
             if self._closed:
@@ -65,10 +68,10 @@ class Subscription:
             found = self._next()
         return _changes(found)
 
-    def __aiter__(self):
+    def __aiter__(self) -> Subscription:
         return self
 
-    async def __anext__(self):
+    async def __anext__(self) -> Changes:
         # The engine's wait is another thread's; who cancels this task waits no longer than it.
         found = None
         while found is None:
@@ -99,21 +102,21 @@ class Subscription:
 
         waiting.add_done_callback(keep)
 
-    def close(self):
+    def close(self) -> None:
         """Ends the subscription; iterators over it end."""
         self._closed = True
         self._inner.close()
 
-    def __enter__(self):
+    def __enter__(self) -> Subscription:
         return self
 
-    def __exit__(self, *exc):
+    def __exit__(self, *exc: Any) -> None:
         self.close()
 
-    async def __aenter__(self):
+    async def __aenter__(self) -> Subscription:
         return self
 
-    async def __aexit__(self, *exc):
+    async def __aexit__(self, *exc: Any) -> None:
         self.close()
 
 
@@ -140,31 +143,31 @@ def _changes(found):
 class Stream:
     """A handle that gives a stream events, without SQL. An event is accepted when the call returns."""
 
-    def __init__(self, inner):
+    def __init__(self, inner: Any):
         self._inner = inner
 
-    def insert(self, *row):
+    def insert(self, *row: Any) -> None:
         """The event that a tuple is inserted: ``insert(1, "a")``."""
         self._inner.events([(row, 1)])
 
-    def delete(self, *row):
+    def delete(self, *row: Any) -> None:
         """The event that a tuple is deleted."""
         self._inner.events([(row, -1)])
 
-    def insert_many(self, rows):
+    def insert_many(self, rows: Iterable[Sequence[Any]]) -> None:
         """Inserts of several tuples, all or none."""
         self._inner.events([(row, 1) for row in rows])
 
-    def events(self, events):
+    def events(self, events: Iterable[tuple[Sequence[Any], int]]) -> None:
         """Several events, all or none: (tuple, 1) for an insert, (tuple, -1) for a delete."""
         self._inner.events(list(events))
 
-    def close(self):
+    def close(self) -> None:
         """Gives the handle back."""
         self._inner.close()
 
-    def __enter__(self):
+    def __enter__(self) -> Stream:
         return self
 
-    def __exit__(self, *exc):
+    def __exit__(self, *exc: Any) -> None:
         self.close()

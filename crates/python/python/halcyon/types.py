@@ -50,16 +50,16 @@ Timestamp = _datetime.datetime
 Binary = bytes
 
 
-def DateFromTicks(ticks):
+def DateFromTicks(ticks: float) -> Date:
     """The date of a number of seconds since 1970, in local time."""
     return Date(*_time.localtime(ticks)[:3])
 
 
-def TimeFromTicks(ticks):
+def TimeFromTicks(ticks: float) -> Time:
     """The time of day of a number of seconds since 1970, in local time."""
     return Time(*_time.localtime(ticks)[3:6])
 
 
-def TimestampFromTicks(ticks):
+def TimestampFromTicks(ticks: float) -> Timestamp:
     """The moment of a number of seconds since 1970, in local time."""
     return Timestamp(*_time.localtime(ticks)[:6])
