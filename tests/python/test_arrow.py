@@ -239,6 +239,22 @@ class Tables(unittest.TestCase):
         self.assertEqual(self.rows("SELECT count(*) FROM t"), [(0,)])
         self.connection.append("t", {"i": [1]})
 
+    def test_a_batch_may_not_ask_the_connection_that_loads_it(self):
+        self.connection.execute("CREATE TABLE t (i BIGINT)")
+
+        def batches(connection):
+            for (number,) in connection.execute("SELECT i FROM generate_series(1, 3) i").fetchall():
+                yield pyarrow.record_batch({"i": [number]})
+
+        schema = pyarrow.schema({"i": pyarrow.int64()})
+        with self.assertRaises(halcyon.Error) as caught:
+            self.connection.append("t", pyarrow.RecordBatchReader.from_batches(schema, batches(self.connection)))
+        self.assertIn("Use another connection", str(caught.exception))
+        other = self.connection.connect()
+        self.assertEqual(self.connection.append("t", pyarrow.RecordBatchReader.from_batches(schema, batches(other))), 3)
+        # A cursor's rows are read without the connection.
+        self.assertEqual(self.connection.append("t", self.connection.execute("SELECT i FROM generate_series(1, 50000) i")), 50000)
+
     def test_within_a_transaction_it_is_undone_with_it(self):
         connection = self.connection.connect(autocommit=False)
         connection.create_table("t", {"i": [1]})

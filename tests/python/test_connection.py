@@ -234,6 +234,26 @@ class Databases(unittest.TestCase):
         first.close()
         second.close()
 
+    def test_nothing_keeps_a_folder_open_behind_its_connection(self):
+        connection = halcyon.connect(self.folder, autocommit=True)
+        connection.execute("CREATE TABLE t (i INTEGER); CREATE MATERIALIZED VIEW v AS SELECT count(*) AS n FROM t")
+        connection.execute("INSERT INTO t SELECT i FROM generate_series(1, 100000) i")
+        cursor = connection.execute("SELECT i FROM t")
+        cursor.fetchone()
+        read, unread = connection.sql("SELECT i FROM t"), connection.sql("SELECT i FROM t")
+        self.assertEqual(len(read), 100000)
+        changes = connection.subscribe("v")
+        connection.close()
+        again = halcyon.connect(self.folder)
+        self.assertEqual(again.execute("SELECT count(*) FROM t").fetchone(), (100000,))
+        again.close()
+        # What was read is kept.
+        self.assertEqual(len(read.fetchall()), 100000)
+        self.assertEqual(list(changes), [])
+        for use in (cursor.fetchone, unread.fetchall):
+            with self.assertRaises(halcyon.InterfaceError):
+                use()
+
     def test_databases_in_memory_are_apart(self):
         first, second = halcyon.connect(), halcyon.connect(":memory:")
         first.execute("CREATE TABLE t (i INTEGER)")

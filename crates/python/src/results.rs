@@ -22,7 +22,7 @@ use crate::values::{cell, object};
 type Described = (String, u32, String, Option<i16>, Option<u8>, Option<i8>);
 
 /// The result of a statement: a tag, and rows that are read once.
-#[pyclass(frozen, module = "halcyon._halcyon")]
+#[pyclass(frozen, weakref, module = "halcyon._halcyon")]
 pub struct Result {
     columns: Option<Arc<[ResultColumn]>>,
     tag: String,

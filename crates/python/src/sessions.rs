@@ -1,6 +1,7 @@
 //! Databases and sessions.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
 
 use halcyon::{
     CancelHandle, DatabaseOptions, Outcome, SessionOptions, SessionState, SqlError, SqlState,
@@ -82,7 +83,7 @@ impl Database {
         let session = told(py, self.new_session(role))?;
         let cancel = session.canceller();
         let id = session.id();
-        let session = Arc::new(Mutex::new(Some(session)));
+        let session = Arc::new(Owned { session: Mutex::new(Some(session)), ..Owned::default() });
         Ok(Session { session, cancel, id, process: self.process })
     }
 
@@ -132,7 +133,14 @@ fn bad_threads(value: &str) -> SqlError {
     SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message)
 }
 
-type Shared = Arc<Mutex<Option<halcyon::Session>>>;
+/// A session, and the thread that works with it now.
+#[derive(Default)]
+struct Owned {
+    session: Mutex<Option<halcyon::Session>>,
+    owner: Mutex<Option<ThreadId>>,
+}
+
+type Shared = Arc<Owned>;
 
 /// A session: statements of one connection, one at a time.
 #[pyclass(frozen, module = "halcyon._halcyon")]
@@ -144,7 +152,27 @@ pub struct Session {
 }
 
 fn lock(session: &Shared) -> MutexGuard<'_, Option<halcyon::Session>> {
-    session.lock().unwrap_or_else(PoisonError::into_inner)
+    session.session.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Works with the session once no other thread does. Errors: 55000 if this thread does already: a batch that is loaded
+/// runs a statement of the connection that loads it.
+fn locked<T>(
+    session: &Shared,
+    work: impl FnOnce(&mut halcyon::Session) -> halcyon::Result<T>,
+) -> halcyon::Result<T> {
+    let owner = || session.owner.lock().unwrap_or_else(PoisonError::into_inner);
+    let own = Some(thread::current().id());
+    if *owner() == own {
+        let message = "a statement of the connection is running, which asks for this one";
+        return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
+            .hint("Use another connection."));
+    }
+    let mut guard = lock(session);
+    *owner() = own;
+    let done = guard.as_mut().ok_or_else(|| closed("connection")).and_then(work);
+    *owner() = None;
+    done
 }
 
 impl Session {
@@ -156,9 +184,7 @@ impl Session {
     ) -> PyResult<T> {
         told(py, refuse_other_process(self.process))?;
         let session = self.session.clone();
-        let done = interrupt::run(py, &self.cancel, move || {
-            work(lock(&session).as_mut().ok_or_else(|| closed("connection"))?)
-        })?;
+        let done = interrupt::run(py, &self.cancel, move || locked(&session, work))?;
         told(py, done)
     }
 }

@@ -120,6 +120,8 @@ class Connection:
         self._session = database.session(role)
         self._autocommit = bool(autocommit)
         self._classes: list[str] = []
+        # What refers to the database and ends with the connection: results that are read, subscriptions, streams.
+        self._open: weakref.WeakSet[Any] = weakref.WeakSet()
 
     # ------------------------------------------------------------ PEP 249
 
@@ -139,7 +141,10 @@ class Connection:
         self._session.rollback()
 
     def close(self) -> None:
-        """Closes the connection: a transaction in progress is rolled back. Closing again does nothing."""
+        """Closes the connection, its subscriptions and streams: a transaction in progress is rolled back, and rows
+        that were not read yet are lost. Closing again does nothing."""
+        for user in list(self._open):
+            user.close()
         self._session.close()
         self._database = None
 
@@ -262,11 +267,11 @@ class Connection:
 
     def subscribe(self, view: str, position: int | None = None) -> Subscription:
         """Subscribes to a materialized view: its rows first, then the changes of each transaction."""
-        return Subscription(self._require_open().subscribe(view, position, self._role))
+        return self._opened(Subscription(self._require_open().subscribe(view, position, self._role)))
 
     def stream(self, name: str) -> Stream:
         """A handle that gives a stream events without SQL. Each call is a transaction of its own."""
-        return Stream(self._require_open().stream(name, self._role))
+        return self._opened(Stream(self._require_open().stream(name, self._role)))
 
     def workload_class(self, name: str) -> AbstractContextManager[Connection]:
         """A context in which queries and writes have the limits of a workload class, too.
@@ -299,11 +304,16 @@ class Connection:
             raise InterfaceError("the connection is closed")
         return self._database
 
+    def _opened(self, user):
+        self._open.add(user)
+        return user
+
     def _run(self, sql, params):
         self._require_open()
         text, values = _statement(sql, params)
         name = self._classes[-1] if self._classes else None
-        return self._session.run(text, values, not self._autocommit, name)
+        result = self._session.run(text, values, not self._autocommit, name)
+        return result if result.columns is None else self._opened(result)
 
     def _run_many(self, sql, rows):
         self._require_open()
