@@ -138,6 +138,7 @@ def main():
         select = f"SELECT {COLUMNS} FROM t"
         report.figures("arrow_out", chosen.rows, {
             "halcyon": lambda: ours.sql(select).arrow(),
+            "halcyon, texts as views": lambda: ours.sql(select).arrow(views=True),
             "duckdb": lambda: theirs.sql(select).to_arrow_table(),
         }, chosen.repeat, lambda a, b: plain(a).equals(plain(b)) and plain(a).equals(plain(data)))
         report.figures("pandas_out", chosen.rows, {

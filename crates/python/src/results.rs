@@ -8,6 +8,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use halcyon::{CancelHandle, Outcome, ResultColumn, Rows, Shape, SqlError, SqlType};
+use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyList, PyTuple};
 
@@ -306,11 +307,14 @@ impl Table {
         Ok(list)
     }
 
-    /// The table for data frames, which know neither calendar intervals nor UUIDs: an interval is a duration, or its
-    /// text where one of the column's has months; a UUID is its text.
-    fn for_frames(&self, py: Python<'_>) -> Self {
-        let (schema, batches) = py.detach(|| frames::of(&self.schema, &self.batches));
-        Table { columns: self.columns.clone(), schema, batches: batches.into() }
+    /// The table for libraries that do not work with some types. `calendar`: an interval is a duration, or its text
+    /// where one of the column's has months, and a UUID is its text. `views`: texts and bytes are plain ones, copied.
+    fn without(&self, py: Python<'_>, calendar: bool, views: bool) -> PyResult<Self> {
+        let without = frames::Without { calendar, views };
+        let made = py.detach(|| frames::of(&self.schema, &self.batches, without));
+        let (schema, batches) =
+            made.map_err(|error| PyOverflowError::new_err(error.to_string()))?;
+        Ok(Table { columns: self.columns.clone(), schema, batches: batches.into() })
     }
 
     /// The schema (Arrow's PyCapsule interface).

@@ -13,7 +13,7 @@ from typing import Any, Union
 
 from . import _halcyon, errors
 from .errors import InterfaceError, ProgrammingError
-from .relation import Relation, need, pandas_of, polars_of
+from .relation import Relation, arrow_of, need, pandas_of, polars_of
 from .subscription import Stream, Subscription
 
 Parameters = Union[Sequence[Any], Mapping[str, Any], None]
@@ -521,9 +521,9 @@ class Cursor:
 
     # ------------------------------------------------------------ Arrow
 
-    def arrow(self) -> Any:
-        """The rows that are left as a pyarrow Table, which shares their memory."""
-        return need("pyarrow", "arrow()").table(self._rows().table())
+    def arrow(self, *, views: bool = False) -> Any:
+        """The rows that are left as a pyarrow Table: see Relation.arrow."""
+        return arrow_of(self._rows().table(), views)
 
     def df(self) -> Any:
         """The rows that are left as a pandas DataFrame."""

@@ -24,15 +24,20 @@ def need(module: str, what: str) -> Any:
                                 f"{module.split('.')[0]}") from error
 
 
+def arrow_of(table: _halcyon.Table, views: bool) -> Any:
+    """A pyarrow Table of the engine's table."""
+    return need("pyarrow", "arrow()").table(table if views else table.without(calendar=False, views=True))
+
+
 def pandas_of(table: _halcyon.Table) -> Any:
     """A pandas DataFrame of the engine's table."""
     need("pandas", "df()")
-    return need("pyarrow", "df()").table(table.for_frames()).to_pandas()
+    return need("pyarrow", "df()").table(table.without(calendar=True, views=True)).to_pandas()
 
 
 def polars_of(table: _halcyon.Table) -> Any:
     """A polars DataFrame of the engine's table."""
-    return need("polars", "pl()").DataFrame(table.for_frames())
+    return need("polars", "pl()").DataFrame(table.without(calendar=True, views=False))
 
 
 class Relation:
@@ -86,9 +91,10 @@ class Relation:
         rows = self._all().rows(0, 1)
         return rows[0] if rows else None
 
-    def arrow(self) -> Any:
-        """The rows as a pyarrow Table, which shares their memory."""
-        return need("pyarrow", "arrow()").table(self._all())
+    def arrow(self, *, views: bool = False) -> Any:
+        """The rows as a pyarrow Table, which shares their memory. Texts and bytes are copied into pyarrow's usual form,
+        since much of pyarrow does not take views; with ``views`` they are shared, too."""
+        return arrow_of(self._all(), views)
 
     def df(self) -> Any:
         """The rows as a pandas DataFrame."""
