@@ -5,9 +5,8 @@
 
 Both engines get the same table (a key, a BIGINT, a DOUBLE PRECISION, a text of up to 14 characters, a date) and run by turns, so that other work
 on the machine meets both. Every answer is compared between the two before its times count; exit status 1 if one differs. Prints a line of JSON
-for each figure: median, least and greatest of --repeat rounds, in milliseconds (`unit`: microseconds for single statements). `point` runs a lookup by key
-on Python's main thread, where ours changes threads so that Ctrl-C is seen, `point_thread` on another one, where it does not; sqlite3 of Python's
-library stands beside. Needs tests/requirements.txt.
+for each figure: median, least and greatest of --repeat rounds, in milliseconds (`unit`: microseconds for single statements). `point` runs a
+lookup by key on Python's main thread, `point_thread` on another one; sqlite3 of Python's library stands beside. Needs tests/requirements.txt.
 
     cargo build --release --locked --package halcyon-python   # makes the library
 """

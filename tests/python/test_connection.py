@@ -315,9 +315,12 @@ class Interrupts(unittest.TestCase):
         timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
         timer.start()
         began = time.monotonic()
-        with self.assertRaises(KeyboardInterrupt):
-            work()
-        timer.join()
+        try:
+            with self.assertRaises(KeyboardInterrupt):
+                work()
+        finally:
+            timer.cancel()
+            timer.join()
         return time.monotonic() - began
 
     def test_ctrl_c_ends_a_statement_that_is_computed_as_it_is_read(self):
@@ -330,6 +333,35 @@ class Interrupts(unittest.TestCase):
         connection.execute("CREATE TABLE t (i BIGINT)")
         self.assertLess(self.interrupted(lambda: connection.execute("INSERT INTO t " + ENDLESS)), 20)
         self.assertEqual(connection.execute("SELECT count(*) FROM t").fetchone(), (0,))
+
+    def test_ctrl_c_ends_the_wait_of_a_statement_that_was_short_before(self):
+        connection = halcyon.connect(autocommit=True)
+        connection.execute("CREATE TABLE t (i INTEGER PRIMARY KEY, n INTEGER); INSERT INTO t VALUES (1, 1)")
+        look_up = lambda: connection.execute("SELECT n FROM t WHERE i = %s FOR UPDATE", (1,)).fetchall()  # noqa: E731
+        other = connection.connect(autocommit=False)
+        seen = []
+
+        def handle(*_):
+            try:
+                connection.execute("SELECT n FROM t")
+            except halcyon.Error as error:
+                seen.append(error.sqlstate)
+            raise KeyboardInterrupt
+
+        # By turns on the main thread itself, and by another one: what has taken long is not taken for short.
+        for handler, warms in [(signal.default_int_handler, True), (signal.default_int_handler, False), (handle, True), (handle, False)]:
+            for _ in range(100 if warms else 0):
+                self.assertEqual(look_up(), [(1,)])
+            other.execute("UPDATE t SET n = 2")
+            before = signal.signal(signal.SIGINT, handler)
+            try:
+                self.assertLess(self.interrupted(look_up), 20)
+            finally:
+                signal.signal(signal.SIGINT, before)
+                other.rollback()
+        # A handler's statement on the connection that waits would wait for ever.
+        self.assertEqual(seen, ["55000", "55000"])
+        self.assertEqual(look_up(), [(1,)])
 
     def test_another_thread_cancels(self):
         connection = halcyon.connect(autocommit=True)

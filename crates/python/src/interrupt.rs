@@ -5,7 +5,9 @@
 //! other threads run where they are.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Wake;
+use std::thread::{self, Thread};
 use std::time::Duration;
 
 use halcyon::CancelHandle;
@@ -23,6 +25,22 @@ static IDLE: Mutex<Vec<Sender<Job>>> = Mutex::new(Vec::new());
 
 static GET_IDENT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 static MAIN: PyOnceLock<u64> = PyOnceLock::new();
+
+/// Wakes a thread that is parked.
+pub struct Unpark(Thread);
+
+impl Unpark {
+    /// Wakes the thread that asks.
+    pub fn this_thread() -> Arc<Self> {
+        Arc::new(Unpark(thread::current()))
+    }
+}
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
 
 /// Whether this is the thread on which Python handles signals.
 pub fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
@@ -56,7 +74,7 @@ fn worker() -> Sender<Job> {
     let idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop();
     idle.unwrap_or_else(|| {
         let (give, work) = channel::<Job>();
-        let thread = std::thread::Builder::new()
+        let thread = thread::Builder::new()
             .name("halcyon-python".to_owned())
             .stack_size(halcyon::STATEMENT_STACK_BYTES);
         thread.spawn(move || work.iter().for_each(|job| job())).expect("a thread");

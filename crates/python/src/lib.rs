@@ -13,6 +13,7 @@
 mod capsules;
 mod errors;
 mod frames;
+mod habits;
 mod inputs;
 mod interrupt;
 mod lists;

@@ -1,8 +1,8 @@
 //! Results: rows as tuples, and record batches for other libraries.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
+use std::task::{Context, Poll, Waker};
+use std::thread;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -15,7 +15,7 @@ use pyo3::types::{PyCapsule, PyList, PyTuple};
 use crate::capsules::{self, Batches};
 use crate::errors::{closed, told};
 use crate::frames;
-use crate::interrupt::{LOOK, is_main_thread};
+use crate::interrupt::{LOOK, Unpark, is_main_thread};
 use crate::lists;
 use crate::values::{cell, object};
 
@@ -37,15 +37,6 @@ struct Reading {
     rows: Rows,
     /// The batch being read, and the number of its next row.
     current: Option<(RecordBatch, usize)>,
-}
-
-/// Wakes the thread that waits for a batch.
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
 }
 
 impl Reading {
@@ -70,7 +61,7 @@ impl Reading {
     /// Whether a batch is there, after waiting for it a moment.
     fn is_ready(&mut self, py: Python<'_>) -> bool {
         py.detach(|| {
-            let waker = Waker::from(Arc::new(Unpark(thread::current())));
+            let waker = Waker::from(Unpark::this_thread());
             let mut context = Context::from_waker(&waker);
             if self.rows.poll_ready(&mut context) == Poll::Ready(()) {
                 return true;

@@ -1,7 +1,9 @@
 //! Databases and sessions.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
+use std::time::Instant;
 
 use halcyon::{
     CancelHandle, DatabaseOptions, Outcome, SessionOptions, SessionState, SqlError, SqlState,
@@ -11,6 +13,7 @@ use pyo3::prelude::*;
 
 use crate::capsules;
 use crate::errors::{closed, told};
+use crate::habits::{Habits, run_here};
 use crate::inputs;
 use crate::interrupt;
 use crate::params::{self, Param, Typed};
@@ -138,6 +141,30 @@ fn bad_threads(value: &str) -> SqlError {
 struct Owned {
     session: Mutex<Option<halcyon::Session>>,
     owner: Mutex<Option<ThreadId>>,
+    habits: Mutex<Habits>,
+    /// Whether Python's main thread has another one work with the session.
+    main_waits: AtomicBool,
+}
+
+impl Owned {
+    fn owner(&self) -> MutexGuard<'_, Option<ThreadId>> {
+        self.owner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// 55000 if this thread works with the session already: a batch that is loaded, or a signal's handler, runs a statement of
+    /// the connection that waits for it.
+    fn refuse_owner(&self) -> halcyon::Result<()> {
+        if *self.owner() != Some(thread::current().id()) {
+            return Ok(());
+        }
+        Err(Self::busy())
+    }
+
+    fn busy() -> SqlError {
+        let message = "a statement of the connection is running, which asks for this one";
+        SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
+            .hint("Use another connection.")
+    }
 }
 
 type Shared = Arc<Owned>;
@@ -155,23 +182,20 @@ fn lock(session: &Shared) -> MutexGuard<'_, Option<halcyon::Session>> {
     session.session.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Works with the session once no other thread does. Errors: 55000 if this thread does already: a batch that is loaded
-/// runs a statement of the connection that loads it.
+fn habits(session: &Shared) -> MutexGuard<'_, Habits> {
+    session.habits.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Works with the session once no other thread does. Errors: 55000 if this thread does already.
 fn locked<T>(
     session: &Shared,
     work: impl FnOnce(&mut halcyon::Session) -> halcyon::Result<T>,
 ) -> halcyon::Result<T> {
-    let owner = || session.owner.lock().unwrap_or_else(PoisonError::into_inner);
-    let own = Some(thread::current().id());
-    if *owner() == own {
-        let message = "a statement of the connection is running, which asks for this one";
-        return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
-            .hint("Use another connection."));
-    }
+    session.refuse_owner()?;
     let mut guard = lock(session);
-    *owner() = own;
+    *session.owner() = Some(thread::current().id());
     let done = guard.as_mut().ok_or_else(|| closed("connection")).and_then(work);
-    *owner() = None;
+    *session.owner() = None;
     done
 }
 
@@ -183,9 +207,54 @@ impl Session {
         work: impl FnOnce(&mut halcyon::Session) -> halcyon::Result<T> + Send + 'static,
     ) -> PyResult<T> {
         told(py, refuse_other_process(self.process))?;
+        told(py, self.session.refuse_owner())?;
         let session = self.session.clone();
-        let done = interrupt::run(py, &self.cancel, move || locked(&session, work))?;
-        told(py, done)
+        let is_main = interrupt::is_main_thread(py)?;
+        if is_main && self.session.main_waits.swap(true, Ordering::Relaxed) {
+            return told(py, Err(Owned::busy()));
+        }
+        let done = interrupt::run(py, &self.cancel, move || locked(&session, work));
+        if is_main {
+            self.session.main_waits.store(false, Ordering::Relaxed);
+        }
+        told(py, done?)
+    }
+
+    /// Whether a text has been short of late.
+    fn is_short(&self, text: &str) -> bool {
+        habits(&self.session).is_short(text)
+    }
+
+    /// Runs a statement that has been short on this thread, which is the main one. `None`: another thread works with
+    /// the session, and nothing has run.
+    fn run_here(
+        &self,
+        py: Python<'_>,
+        text: &str,
+        params: &[Typed],
+        begins: bool,
+        class: Option<&str>,
+    ) -> PyResult<Option<Answer>> {
+        told(py, refuse_other_process(self.process))?;
+        let mut raised = None;
+        let done = py.detach(|| {
+            if self.session.session.try_lock().is_err() {
+                return Ok(None);
+            }
+            let began = Instant::now();
+            let run = Run { text, params, begins, class };
+            let outcome = locked(&self.session, |session| {
+                run.run(session, |session, statement, values| {
+                    run_here(session, statement, values, &self.cancel, &mut raised)
+                })
+            });
+            habits(&self.session).note(text, began.elapsed());
+            outcome.map(|outcome| Some(Answer::new(outcome, self.cancel.clone())))
+        });
+        match raised {
+            Some(raised) => Err(raised),
+            None => told(py, done),
+        }
     }
 }
 
@@ -210,12 +279,26 @@ impl Session {
     ) -> PyResult<Answer> {
         let params = params.map(params::all).transpose()?;
         let cancel = self.cancel.clone();
+        if self.is_short(&text) && interrupt::is_main_thread(py)? {
+            let params = params.as_deref().unwrap_or_default();
+            if let Some(done) = self.run_here(py, &text, params, begins, class_name.as_deref())? {
+                return Ok(done);
+            }
+        }
+        let shared = self.session.clone();
         self.with(py, move |session| {
+            let began = Instant::now();
+            let whole = text.as_str();
             let mut last = Answer::done(String::new(), None, cancel.clone());
-            for text in statements(session, &text, params.is_some())? {
+            let texts = statements(session, whole, params.is_some())?;
+            let is_one = texts.len() == 1;
+            for text in texts {
                 let params = params.as_deref().unwrap_or_default();
-                let outcome = run_one(session, text, params, begins, class_name.as_deref())?;
-                last = Answer::new(outcome, cancel.clone());
+                let run = Run { text, params, begins, class: class_name.as_deref() };
+                last = Answer::new(run.run(session, halcyon::Session::run)?, cancel.clone());
+            }
+            if is_one {
+                habits(&shared).note(whole, began.elapsed());
             }
             Ok(last)
         })
@@ -323,15 +406,22 @@ impl Session {
 
     /// Whether the session was closed.
     #[getter]
-    fn closed(&self, py: Python<'_>) -> bool {
-        py.detach(|| lock(&self.session).is_none())
+    fn closed(&self) -> bool {
+        // Whose statement runs is not closed.
+        self.session.session.try_lock().is_ok_and(|session| session.is_none())
     }
 
     /// Closes the session: its transaction is rolled back.
-    fn close(&self, py: Python<'_>) {
-        if self.process == std::process::id() {
-            py.detach(|| drop(lock(&self.session).take()));
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        if self.process != std::process::id() {
+            return Ok(());
         }
+        told(py, self.session.refuse_owner())?;
+        if interrupt::is_main_thread(py)? && self.session.main_waits.load(Ordering::Relaxed) {
+            return told(py, Err(Owned::busy()));
+        }
+        py.detach(|| drop(lock(&self.session).take()));
+        Ok(())
     }
 }
 
@@ -376,34 +466,43 @@ fn values(statement: &Statement, params: impl IntoIterator<Item = Param>) -> Vec
     params.into_iter().enumerate().map(|(at, param)| param.value(types.get(at))).collect()
 }
 
-fn run_one(
-    session: &mut halcyon::Session,
-    text: &str,
-    params: &[Typed],
+/// A statement that is to run.
+struct Run<'a> {
+    text: &'a str,
+    params: &'a [Typed],
     begins: bool,
-    class: Option<&str>,
-) -> halcyon::Result<Outcome> {
-    // Before the transaction: a mistake in the first statement leaves nothing to roll back.
-    let (mut statement, _) = prepared(session, text, params)?;
-    if let Some(class) = class.filter(|_| takes_hints(statement.tag())) {
-        let text = text.trim_end().trim_end_matches(';');
-        // On a line of its own: the text may end with a comment.
-        let text = format!("{text}\nWITH HINT(WORKLOAD_CLASS({}))", quoted(class));
-        (statement, _) = prepared(session, &text, params)?;
+    class: Option<&'a str>,
+}
+
+impl Run<'_> {
+    /// Plans the statement and has `run` run it.
+    fn run(
+        &self,
+        session: &mut halcyon::Session,
+        run: impl FnOnce(&mut halcyon::Session, &Statement, &[Value]) -> halcyon::Result<Outcome>,
+    ) -> halcyon::Result<Outcome> {
+        // Before the transaction: a mistake in the first statement leaves nothing to roll back.
+        let (mut statement, _) = prepared(session, self.text, self.params)?;
+        if let Some(class) = self.class.filter(|_| takes_hints(statement.tag())) {
+            let text = self.text.trim_end().trim_end_matches(';');
+            // On a line of its own: the text may end with a comment.
+            let text = format!("{text}\nWITH HINT(WORKLOAD_CLASS({}))", quoted(class));
+            (statement, _) = prepared(session, &text, self.params)?;
+        }
+        if self.begins && !statement.is_empty() && !ends_or_begins(statement.tag()) {
+            session.begin_default();
+        }
+        let values = values(&statement, self.params.iter().map(|(param, _)| param.clone()));
+        let outcome = run(session, &statement, &values)?;
+        if matches!(outcome, Outcome::CopyIn { .. } | Outcome::CopyOut { .. }) {
+            session.copy_abandon();
+            let what = format!("{} between the server and its client", statement.tag());
+            return Err(SqlError::unsupported(what).hint(
+                "Use append() or register() for COPY FROM STDIN, arrow() for COPY TO STDOUT, subscribe() for SUBSCRIBE.",
+            ));
+        }
+        Ok(outcome)
     }
-    if begins && !statement.is_empty() && !ends_or_begins(statement.tag()) {
-        session.begin_default();
-    }
-    let values = values(&statement, params.iter().map(|(param, _)| param.clone()));
-    let outcome = session.run(&statement, &values)?;
-    if matches!(outcome, Outcome::CopyIn { .. } | Outcome::CopyOut { .. }) {
-        session.copy_abandon();
-        let what = format!("{} between the server and its client", statement.tag());
-        return Err(SqlError::unsupported(what).hint(
-            "Use append() or register() for COPY FROM STDIN, arrow() for COPY TO STDOUT, subscribe() for SUBSCRIBE.",
-        ));
-    }
-    Ok(outcome)
 }
 
 /// Whether a statement is a query or a write, which may end with a hint.
