@@ -38,8 +38,11 @@ const SMALL: f64 = 16_384.0;
 pub fn hash_aggregates(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let replaced = plan.transform_up(|node| {
         let ours = match node.downcast_ref::<AggregateExec>() {
-            Some(aggregate) if suits(aggregate) => HashAggregateExec::in_place_of(aggregate)?,
-            _ => None,
+            Some(aggregate) => match range(aggregate) {
+                Some(range) => HashAggregateExec::in_place_of(aggregate, range)?,
+                None => None,
+            },
+            None => None,
         };
         Ok(match ours {
             Some(ours) => Transformed::yes(Arc::new(ours) as _),
@@ -49,29 +52,26 @@ pub fn hash_aggregates(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Execution
     replaced.data()
 }
 
-/// Whether an aggregation takes the states of one of ours, or keys that lie near each other.
-fn suits(aggregate: &AggregateExec) -> bool {
+/// Numbers within which the keys of an aggregation lie, if it takes the states of one of ours, or they lie near each
+/// other; `None` for others.
+fn range(aggregate: &AggregateExec) -> Option<usize> {
     let mut input = aggregate.input();
     while let Some(exchange) = input.downcast_ref::<RepartitionExec>() {
         input = exchange.input();
     }
-    match aggregate.mode().input_mode() {
-        AggregateInputMode::Partial => input.downcast_ref::<HashAggregateExec>().is_some(),
-        AggregateInputMode::Raw => are_near(aggregate).unwrap_or(false),
+    if aggregate.mode().input_mode() == AggregateInputMode::Partial {
+        return input.downcast_ref::<HashAggregateExec>().map(HashAggregateExec::range);
     }
-}
-
-/// Whether the keys of an aggregation lie near each other; `None` if nobody can say.
-fn are_near(aggregate: &AggregateExec) -> Option<bool> {
     let [(key, _)] = aggregate.group_expr().expr() else { return None };
     let column = key.downcast_ref::<Column>()?.index();
     let input = aggregate.input().as_ref();
     let known = StatisticsContext::new().compute(input, &StatisticsArgs::new()).ok()?;
-    are_near_in(&known, column)
+    narrow_range(&known, column)
 }
 
-/// Whether the values of a column lie near each other; `None` if its range is not known.
-fn are_near_in(known: &Statistics, column: usize) -> Option<bool> {
+/// Numbers within which the values of a column lie, if these are not many more than there are different ones;
+/// `None` if they are, or nobody knows.
+fn narrow_range(known: &Statistics, column: usize) -> Option<usize> {
     let rows = *known.num_rows.get_value()? as f64;
     let of = known.column_statistics.get(column)?;
     let number = |value: &ScalarValue| match value.cast_to(&DataType::Float64).ok()? {
@@ -86,5 +86,5 @@ fn are_near_in(known: &Statistics, column: usize) -> Option<bool> {
     };
     let range = end(of.max_value.get_value()?)? - end(of.min_value.get_value()?)? + 1.0;
     let groups = of.distinct_count.get_value().map_or(rows, |&groups| groups as f64);
-    Some(range <= SMALL || range <= groups.min(rows) * SPARSE)
+    (range <= SMALL || range <= groups.min(rows) * SPARSE).then_some(range as usize)
 }

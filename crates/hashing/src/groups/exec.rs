@@ -47,8 +47,9 @@ pub struct HashAggregateExec {
 impl HashAggregateExec {
     /// The operator in the place of DataFusion's; `None` if the aggregation has other keys than one integer, grouping
     /// sets, orders, aggregates that keep their rows, or ends early.
-    pub fn in_place_of(node: &AggregateExec) -> Result<Option<HashAggregateExec>> {
-        let aggregation = Aggregation::of(node)?;
+    /// `range`: numbers that keys are expected to lie within.
+    pub fn in_place_of(node: &AggregateExec, range: usize) -> Result<Option<HashAggregateExec>> {
+        let aggregation = Aggregation::of(node, range)?;
         Ok(aggregation.map(|aggregation| HashAggregateExec {
             node: Arc::new(node.clone()),
             aggregation: Arc::new(aggregation),
@@ -59,6 +60,11 @@ impl HashAggregateExec {
     /// The aggregation as DataFusion's planner says it.
     pub fn node(&self) -> &AggregateExec {
         &self.node
+    }
+
+    /// Numbers that keys are expected to lie within.
+    pub(crate) fn range(&self) -> usize {
+        self.aggregation.range
     }
 
     fn above(&self, node: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {

@@ -2,7 +2,7 @@
 //!
 //! Invariants, checked by `keys_have_the_groups_of_a_map`: equal keys have one group, others have others; groups are
 //! numbered from 0 in the order in which their keys came, NULL before the others of its batch.
-//! Bounded: places take at most [`PLACES_PER_GROUP`] × 4 bytes for each group beyond the first [`PAGES_FREE`] pages.
+//! Bounded: places take at most [`PLACES_PER_GROUP`] × 4 bytes for each group beyond the pages that are expected.
 
 use arrow::buffer::NullBuffer;
 
@@ -15,11 +15,11 @@ pub(crate) type Word = [u64; 1];
 const PAGE_BITS: u32 = 10;
 /// Places of a page.
 const PAGE: usize = 1 << PAGE_BITS;
-/// Places for each group, from which on keys do not lie near each other.
+/// Places for each group, from which on keys do not lie near each other, unless so many are expected.
 const PLACES_PER_GROUP: usize = 16;
-/// Pages that may be made for few groups.
-const PAGES_FREE: usize = 16;
-/// Pages that may be missing for each that is there.
+/// Groups for each page, likewise.
+const GROUPS_PER_PAGE: usize = PAGE / PLACES_PER_GROUP;
+/// Pages that may be missing for each that may be there.
 const GAPS: usize = 64;
 /// Slots of the smallest table.
 const SLOTS_MIN: usize = 1 << 10;
@@ -29,6 +29,8 @@ pub(crate) struct Index {
     hasher: Hasher,
     /// Bits of a key, with its sign.
     bits: u32,
+    /// Pages that may be made for few groups.
+    expected: usize,
     /// By group; without meaning for that of NULL.
     keys: Vec<Word>,
     of_null: Option<usize>,
@@ -42,10 +44,11 @@ enum Finder {
 }
 
 impl Index {
-    /// Without keys, which will have so many bits.
-    pub(crate) fn new(hasher: Hasher, bits: u32) -> Index {
+    /// Without keys, which will have so many bits, and of which is expected that they lie within so many numbers.
+    pub(crate) fn new(hasher: Hasher, bits: u32, range: usize) -> Index {
         let finder = Finder::Places(Places::default());
-        Index { hasher, bits, keys: Vec::new(), of_null: None, finder }
+        let expected = 2 * (range / PAGE + 2);
+        Index { hasher, bits, expected, keys: Vec::new(), of_null: None, finder }
     }
 
     /// Groups.
@@ -70,7 +73,8 @@ impl Index {
 
     /// All keys, in the order of their groups, and the group of NULL. There are none afterwards.
     pub(crate) fn take(&mut self) -> (Vec<Word>, Option<usize>) {
-        let taken = std::mem::replace(self, Index::new(self.hasher, self.bits));
+        let taken =
+            std::mem::replace(self, Index::new(self.hasher, self.bits, self.expected * PAGE / 2));
         (taken.keys, taken.of_null)
     }
 
@@ -100,7 +104,7 @@ impl Index {
     fn find_valid(&mut self, keys: &[Word], groups: &mut Vec<usize>) {
         let mut from = 0;
         if let Finder::Places(places) = &mut self.finder {
-            from = places.find(keys, 64 - self.bits, &mut self.keys, groups);
+            from = places.find(keys, 64 - self.bits, self.expected, &mut self.keys, groups);
             if from < keys.len() {
                 self.finder = Finder::Slots(Slots::of(&self.keys, self.of_null, self.hasher));
             }
@@ -131,12 +135,15 @@ impl Places {
         &mut self,
         keys: &[Word],
         shift: u32,
+        expected: usize,
         known: &mut Vec<Word>,
         groups: &mut Vec<usize>,
     ) -> usize {
         for (at, key) in keys.iter().enumerate() {
             let value = (key[0] << shift) as i64 >> shift;
-            let Some(place) = self.place(value, known.len()) else { return at };
+            let Some(place) = self.place(value, expected.max(known.len() / GROUPS_PER_PAGE)) else {
+                return at;
+            };
             if *place == 0 {
                 known.push(*key);
                 *place =
@@ -148,20 +155,20 @@ impl Places {
     }
 
     #[inline(always)]
-    fn place(&mut self, value: i64, groups: usize) -> Option<&mut u32> {
+    fn place(&mut self, value: i64, pages_max: usize) -> Option<&mut u32> {
         let page = value >> PAGE_BITS;
         let at = page.wrapping_sub(self.first) as usize;
-        if !matches!(self.pages.get(at), Some(Some(_))) && !self.make(page, groups) {
-            return None;
-        }
-        let at = page.wrapping_sub(self.first) as usize;
+        let at = match self.pages.get(at) {
+            Some(Some(_)) => at,
+            _ => self.make(page, pages_max)?,
+        };
         let page = self.pages[at].as_deref_mut()?;
         Some(&mut page[value as usize % PAGE])
     }
 
-    /// Makes a page, unless keys do not lie near each other.
+    /// Makes a page, and says which it is; `None` if keys do not lie near each other.
     #[cold]
-    fn make(&mut self, page: i64, groups: usize) -> bool {
+    fn make(&mut self, page: i64, pages_max: usize) -> Option<usize> {
         if self.pages.is_empty() {
             self.first = page;
         }
@@ -169,10 +176,8 @@ impl Places {
         let (first, last) =
             (self.first.min(page), (self.first + self.pages.len() as i64).max(page + 1));
         let span = (last - first) as usize;
-        let is_sparse = span > GAPS * (self.made + 1)
-            || self.made >= PAGES_FREE && self.made * PAGE >= groups * PLACES_PER_GROUP;
-        if is_sparse {
-            return false;
+        if span > GAPS * pages_max || self.made >= pages_max {
+            return None;
         }
         let before = (self.first - first) as usize;
         self.pages.splice(0..0, std::iter::repeat_with(|| None).take(before));
@@ -180,7 +185,7 @@ impl Places {
         self.first = first;
         self.pages[(page - first) as usize] = Some(Box::new([0; PAGE]));
         self.made += 1;
-        true
+        Some((page - first) as usize)
     }
 }
 
@@ -263,7 +268,8 @@ mod tests {
         for case in 0..120 {
             let bits = *rng.pick(&[16, 32, 64]);
             let has_nulls = rng.chance(1, 2);
-            let mut index = Index::new(Hasher::new(), bits);
+            let expected = *rng.pick(&[0, 0, 200_000]);
+            let mut index = Index::new(Hasher::new(), bits, expected);
             for round in 0..2 {
                 let mut map: HashMap<Option<u64>, usize> = HashMap::new();
                 let origin = rng.next_u64() >> (64 - bits);
@@ -299,8 +305,8 @@ mod tests {
                         assert_eq!(expected, *group, "{case} {round}");
                     }
                     assert_eq!((groups.len(), index.len()), (keys.len(), map.len()));
-                    let most = (PAGES_FREE + 1) * (PAGE * 4 + GAPS * 16)
-                        + index.len().max(SLOTS_MIN) * (PLACES_PER_GROUP * 4 + GAPS * 8 + 160);
+                    let most = (2 * (expected / PAGE + 2)) * (PAGE * 4 + GAPS * 16)
+                        + index.len().max(SLOTS_MIN) * (PLACES_PER_GROUP * 4 + GAPS + 160);
                     assert!(index.size() <= most, "{} for {}", index.size(), index.len());
                 }
                 with_places += usize::from(index.has_places() && index.len() > 1_000);

@@ -43,6 +43,8 @@ pub(crate) struct Aggregation {
     layout: Layout,
     /// Bits of a key.
     bits: u32,
+    /// Numbers that keys are expected to lie within.
+    pub(crate) range: usize,
     hasher: Hasher,
     aggregates: Vec<Arc<AggregateFunctionExpr>>,
     /// By aggregate: its arguments, or the columns of its states.
@@ -53,7 +55,8 @@ pub(crate) struct Aggregation {
 
 impl Aggregation {
     /// The aggregation that a node does; `None` if it is one that is not done here.
-    pub(crate) fn of(node: &AggregateExec) -> Result<Option<Aggregation>> {
+    /// `range`: numbers that keys are expected to lie within.
+    pub(crate) fn of(node: &AggregateExec, range: usize) -> Result<Option<Aggregation>> {
         let groups = node.group_expr();
         let gives = match node.mode().output_mode() {
             AggregateOutputMode::Partial => Gives::States,
@@ -89,6 +92,7 @@ impl Aggregation {
             keys: groups.expr().iter().map(|(key, _)| Arc::clone(key)).collect(),
             layout,
             bits,
+            range,
             hasher: Hasher::new(),
             aggregates,
             arguments,
@@ -108,7 +112,7 @@ impl Aggregation {
     pub(crate) fn table(&self) -> Result<Table> {
         let states = self.aggregates.iter().map(|one| one.create_groups_accumulator());
         Ok(Table {
-            index: Index::new(self.hasher, self.bits),
+            index: Index::new(self.hasher, self.bits, self.range),
             states: states.collect::<Result<_>>()?,
             words: Vec::new(),
             groups: Vec::new(),

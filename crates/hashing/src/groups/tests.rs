@@ -24,8 +24,8 @@ use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::SessionConfig;
 use halcyon_base::rng::Rng;
 
-use crate::groups::are_near_in;
 use crate::groups::exec::HashAggregateExec;
+use crate::groups::narrow_range;
 
 /// A column to group by: values lie near each other or not, with NULLs or without.
 fn keys(rng: &mut Rng, rows: usize, shape: &Shape) -> ArrayRef {
@@ -138,7 +138,7 @@ fn plan(
     let input = MemorySourceConfig::try_new_exec(&[batches.to_vec()], Arc::clone(&schema), None)?;
     let ours = |node: AggregateExec| -> Result<Arc<dyn ExecutionPlan>> {
         Ok(match is_ours {
-            true => Arc::new(HashAggregateExec::in_place_of(&node)?.expect("is done here")),
+            true => Arc::new(HashAggregateExec::in_place_of(&node, 30_000)?.expect("is done here")),
             false => Arc::new(node),
         })
     };
@@ -255,18 +255,18 @@ fn keys_near_each_other_are_told_by_their_range() {
             total_byte_size: Precision::Absent,
             column_statistics: vec![ColumnStatistics::new_unknown(), column],
         };
-        assert_eq!(are_near_in(&known, 0), None);
-        are_near_in(&known, 1)
+        assert_eq!(narrow_range(&known, 0), None);
+        narrow_range(&known, 1)
     };
     let integer = |value: i64| ScalarValue::Int64(Some(value));
-    assert_eq!(near(integer(1), integer(6_000_000), Some(1_500_000), 6_000_000), Some(true));
-    assert_eq!(near(integer(1), integer(6_000_000), None, 1_000_000), Some(true));
-    assert_eq!(near(integer(1), integer(6_000_000), Some(10_000), 6_000_000), Some(false));
-    assert_eq!(near(integer(i64::MIN), integer(i64::MAX), Some(1 << 40), 1 << 41), Some(false));
-    assert_eq!(near(integer(-5_000), integer(5_000), Some(3), 1_000), Some(true));
+    assert_eq!(near(integer(1), integer(6_000_000), Some(1_500_000), 6_000_000), Some(6_000_000));
+    assert_eq!(near(integer(1), integer(6_000_000), None, 1_000_000), Some(6_000_000));
+    assert_eq!(near(integer(1), integer(6_000_000), Some(10_000), 6_000_000), None);
+    assert_eq!(near(integer(i64::MIN), integer(i64::MAX), Some(1 << 40), 1 << 41), None);
+    assert_eq!(near(integer(-5_000), integer(5_000), Some(3), 1_000), Some(10_001));
     let day = |value: i32| ScalarValue::Date32(Some(value));
-    assert_eq!(near(day(8_000), day(10_500), Some(2_500), 1 << 20), Some(true));
+    assert_eq!(near(day(8_000), day(10_500), Some(2_500), 1 << 20), Some(2_501));
     let moment = |value: i64| ScalarValue::TimestampMicrosecond(Some(value), None);
-    assert_eq!(near(moment(0), moment(1 << 50), Some(1 << 20), 1 << 20), Some(false));
+    assert_eq!(near(moment(0), moment(1 << 50), Some(1 << 20), 1 << 20), None);
     assert_eq!(near(ScalarValue::Utf8(None), ScalarValue::Utf8(None), None, 9), None);
 }
