@@ -11,6 +11,7 @@
 
 pub mod corrected;
 pub mod ordered_sets;
+mod shifted;
 mod sliding;
 pub mod sums;
 pub mod variance;
@@ -18,6 +19,7 @@ mod watched;
 mod widened;
 
 pub use corrected::watched;
+pub use shifted::with_shared_sums;
 pub use widened::with_widened_integers;
 
 use std::sync::Arc;

@@ -50,12 +50,12 @@ use datafusion::prelude::SessionConfig;
 use futures::channel::oneshot;
 use futures::future::{AbortHandle, abortable};
 use futures::{FutureExt, StreamExt};
-use halcyon_aggregates::{watched, with_widened_integers};
+use halcyon_aggregates::{watched, with_shared_sums, with_widened_integers};
 use halcyon_base::memory::{self, Work};
 use halcyon_base::{clock, duty, parking};
 use halcyon_operators::{
-    CacheSizes, cache_use, collecting_paced, findings_reach_scans, hash_joins, on_workers, paced,
-    shared_parts, sorts,
+    CacheSizes, cache_use, collecting_paced, findings_reach_scans, hash_aggregates, hash_joins,
+    on_workers, paced, shared_parts, sorts,
 };
 use halcyon_store::{Partition, Value};
 use halcyon_task::{CacheUse, Locality, RunningGroup, Runtime};
@@ -413,7 +413,11 @@ impl AnalyticalPlan {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         self.df.count_planning();
         with_stack(|| {
-            let checked = semantics::with_checked_arithmetic(logical.clone())?;
+            let shared = match self.is_plain {
+                true => logical.clone(),
+                false => with_shared_sums(logical.clone())?,
+            };
+            let checked = semantics::with_checked_arithmetic(shared)?;
             let checked = intervals::with_keys(like::with_searches(checked)?)?;
             let checked = with_watched_windows(with_widened_integers(checked)?)?;
             let mut state = match self.is_plain {
@@ -435,7 +439,7 @@ impl AnalyticalPlan {
             let plan = block_on(planner.create_physical_plan(&checked, &state))?;
             let plan = match self.is_plain {
                 true => plan,
-                false => hash_joins(plan)?,
+                false => hash_joins(hash_aggregates(plan)?)?,
             };
             let plan = paced(plan)?;
             let plan = if self.waits { plan } else { on_workers(plan)? };

@@ -304,3 +304,42 @@ fn places_read_the_same_rows() {
         }
     }
 }
+
+/// Groups by integers near each other are ours, by what lies far apart or is none DataFusion's.
+#[test]
+fn many_groups_are_those_of_the_slow_twin() {
+    use SqlType::*;
+    let mut world = World::new();
+    let columns = [("id", Integer), ("a", BigInt), ("far", BigInt), ("t", Text), ("n", BigInt)];
+    let mut rng = Rng::new(8);
+    let values: Vec<[String; 5]> = (0..60_000)
+        .map(|row: u64| {
+            let null = rng.chance(1, 20);
+            let a = if null { String::new() } else { rng.below(30_000).to_string() };
+            let far = (rng.below(5_000) << 40).to_string();
+            let t = format!("a text of some length {}", rng.below(9_000));
+            [(row / 3).to_string(), a, far, t, rng.below(500).to_string()]
+        })
+        .collect();
+    let rows: Vec<Vec<&str>> =
+        values.iter().map(|row| row.iter().map(String::as_str).collect()).collect();
+    let rows: Vec<&[&str]> = rows.iter().map(Vec::as_slice).collect();
+    world.table("facts", &columns, &rows);
+    for (keys, is_ours) in
+        [("id", true), ("a", true), ("n", true), ("far", false), ("t", false), ("a, n", false)]
+    {
+        let text = format!(
+            "SELECT count(*), sum(c), sum(s), min(least), max(x) FROM (SELECT {keys}, count(*) AS c, sum(n) AS s, \
+             min(t) AS least, avg(n) AS x FROM facts GROUP BY {keys}) q"
+        );
+        for threads in [1, 2, 3] {
+            world.session.threads = threads;
+            let (plain, _) = world.plan(&text).expect("planned");
+            let (quick, _) = world.plan(&text).expect("planned");
+            let expected = world.run(&plain.plain(), &[]).expect("run");
+            assert_eq!(world.run(&quick, &[]).expect("run"), expected, "{text}");
+            let shown = quick.explain().expect("kept");
+            assert_eq!(shown.contains("HashAggregateExec"), is_ours, "{keys}: {shown}");
+        }
+    }
+}

@@ -40,6 +40,15 @@ impl GrowingText {
         Ok(())
     }
 
+    /// Empties the text, whose room is kept.
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+
     pub(super) fn into_string(self) -> String {
         self.0
     }

@@ -50,7 +50,7 @@ pub mod zoned;
 
 use std::sync::Arc;
 
-use arrow::array::{Array, new_empty_array};
+use arrow::array::{Array, ArrayRef, new_empty_array};
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::{Result as DfResult, ScalarValue};
 use datafusion::logical_expr::{
@@ -213,7 +213,12 @@ struct Row {
     /// Whether NULL in any argument gives NULL; the meaning is not evaluated then.
     strict: bool,
     eval: fn(&Arguments<'_>) -> Result<ScalarValue>,
+    /// The same for all rows of a batch at once, where they allow it; `eval` is its slow twin.
+    by_batch: Option<ByBatch>,
 }
+
+/// The results of arguments for so many rows; `None` if the function does not take them together.
+type ByBatch = fn(&[ColumnarValue], usize) -> Result<Option<ArrayRef>>;
 
 impl Row {
     const fn new(
@@ -223,7 +228,8 @@ impl Row {
         gives: Gives,
         eval: fn(&Arguments<'_>) -> Result<ScalarValue>,
     ) -> Row {
-        Row { name, purpose, kinds, optional: 0, repeats: false, gives, strict: true, eval }
+        let (optional, repeats, strict, by_batch) = (0, false, true, None);
+        Row { name, purpose, kinds, optional, repeats, gives, strict, eval, by_batch }
     }
 
     /// The row with so many arguments at the end that may be left out.
@@ -235,6 +241,12 @@ impl Row {
     /// The row as one that is also evaluated when an argument is NULL.
     const fn of_null(mut self) -> Row {
         self.strict = false;
+        self
+    }
+
+    /// The row with a way to take rows of a batch together.
+    const fn by_batch(mut self, by_batch: ByBatch) -> Row {
+        self.by_batch = Some(by_batch);
         self
     }
 
@@ -587,6 +599,11 @@ impl ScalarUDFImpl for ByValue {
         let types: Vec<DataType> = args.args.iter().map(ColumnarValue::data_type).collect();
         let (row, _) = self.resolve(&types)?;
         let result = row.result(&types);
+        if let Some(together) = row.by_batch
+            && let Some(array) = together(&args.args, count).map_err(external)?
+        {
+            return Ok(ColumnarValue::Array(array));
+        }
         let mut values = Vec::with_capacity(count);
         let mut bytes = 0;
         for at in 0..count {

@@ -10,7 +10,7 @@ use regex::RegexBuilder;
 use regex_automata::util::syntax;
 
 use super::error;
-use super::search::{Expression, Source};
+use super::search::{Expression, Search, Source};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 
 /// Options of a regular expression.
@@ -124,19 +124,20 @@ fn build(pattern: &str, mut options: Options) -> Result<Expression> {
         true => regex::escape(pattern),
         false => translated(pattern, options.stops_at_lines)?,
     };
-    let regex = RegexBuilder::new(&text)
-        .case_insensitive(options.ignore_case)
-        .dot_matches_new_line(!options.stops_at_lines)
-        .multi_line(options.anchors_at_lines)
-        .ignore_whitespace(options.expanded)
-        .build()
-        .map_err(|error| not_compiled(&error))?;
+    let build = |text: &str| {
+        RegexBuilder::new(text)
+            .case_insensitive(options.ignore_case)
+            .dot_matches_new_line(!options.stops_at_lines)
+            .multi_line(options.anchors_at_lines)
+            .ignore_whitespace(options.expanded)
+            .build()
+    };
     let syntax = syntax::Config::new()
         .case_insensitive(options.ignore_case)
         .dot_matches_new_line(!options.stops_at_lines)
         .multi_line(options.anchors_at_lines)
         .ignore_whitespace(options.expanded);
-    Ok(Expression::new(regex, Source { text, syntax }))
+    Expression::new(Source { text, syntax }, build).map_err(|error| not_compiled(&error))
 }
 
 fn not_compiled(why: &regex::Error) -> SqlError {
@@ -269,16 +270,16 @@ fn behind(text: &str, at: usize) -> usize {
 /// Matches from a byte on, each behind the one before. Empty ones are found everywhere, as PostgreSQL
 /// finds them. Errors: 57014, 53200 if the statement is to end.
 pub(super) struct Matches<'a> {
-    regex: Arc<Expression>,
+    search: Search,
     text: &'a str,
     from: usize,
-    /// Matches so far.
+    /// Searches so far.
     count: u32,
 }
 
 impl<'a> Matches<'a> {
     pub(super) fn new(regex: Arc<Expression>, text: &'a str, from: usize) -> Self {
-        Matches { regex, text, from, count: 0 }
+        Matches { search: Search::new(regex), text, from, count: 0 }
     }
 }
 
@@ -289,25 +290,38 @@ impl Iterator for Matches<'_> {
     type Item = Result<Match>;
 
     fn next(&mut self) -> Option<Result<Match>> {
-        if self.from > self.text.len() {
-            return None;
+        match next_match(&mut self.search, self.text, &mut self.from, &mut self.count) {
+            Ok(None) => None,
+            Err(error) => Some(Err(error)),
+            Ok(Some(whole)) => {
+                let place = |part| self.search.place(part, self.text);
+                Some(Ok(Match { whole, parts: (1..self.search.parts()).map(place).collect() }))
+            }
         }
-        self.count = self.count.wrapping_add(1);
-        if self.count.is_multiple_of(MATCHES_PER_LOOK)
-            && let Err(error) = SqlError::unless_interrupted()
-        {
-            return Some(Err(error));
-        }
-        let found = match self.regex.captures_at(self.text, self.from) {
-            Ok(found) => found?,
-            Err(error) => return Some(Err(error)),
-        };
-        let place = |part: Option<regex::Match<'_>>| part.map(|part| (part.start(), part.end()));
-        let whole = place(found.get(0))?;
-        let parts = (1..found.len()).map(|at| place(found.get(at))).collect();
-        self.from = if whole.0 == whole.1 { behind(self.text, whole.1) } else { whole.1 };
-        Some(Ok(Match { whole, parts }))
     }
+}
+
+/// The place of the next match, if there is one: at or behind `from`, which becomes the place for the one after.
+/// `count`: matches with this one. Errors: as [`Matches`].
+pub(super) fn next_match(
+    search: &mut Search,
+    text: &str,
+    from: &mut usize,
+    count: &mut u32,
+) -> Result<Option<(usize, usize)>> {
+    if *from > text.len() {
+        return Ok(None);
+    }
+    *count = count.wrapping_add(1);
+    if count.is_multiple_of(MATCHES_PER_LOOK) {
+        SqlError::unless_interrupted()?;
+    }
+    if !search.find(text, *from)? {
+        return Ok(None);
+    }
+    let place = search.place(0, text);
+    *from = place.map_or(*from, |(begin, end)| if begin == end { behind(text, end) } else { end });
+    Ok(place)
 }
 
 /// The byte at which a character, counted from 1, begins. `None` beyond the text's end.

@@ -7,13 +7,14 @@
 //! Invariant, checked by `searches_by_steps_find_what_others_find`: both ways find the same.
 //! Cost: O(bytes) while the automaton's states are known, up to O(bytes × size) as they are made.
 
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use regex::{Captures, Regex};
+use regex::{CaptureLocations, Regex};
 use regex_automata::hybrid::dfa::{Cache, Config, DFA};
 use regex_automata::nfa::thompson;
 use regex_automata::util::syntax;
 use regex_automata::{Anchored, Input, MatchKind};
+use regex_syntax::hir::{Class, Hir, HirKind, Look};
 
 use super::error;
 use halcyon_sql::error::{Result, SqlError, SqlState};
@@ -44,7 +45,70 @@ pub(super) struct Source {
 pub(super) struct Expression {
     regex: Regex,
     source: Source,
+    /// Whether a match goes on to the text's end: see [`without_rest`].
+    takes_rest: bool,
     steps: OnceLock<Option<Steps>>,
+}
+
+/// Searches for an expression, one after the other, with room for the places of its parts.
+pub(super) struct Search {
+    expression: Arc<Expression>,
+    places: CaptureLocations,
+}
+
+impl Search {
+    pub(super) fn new(expression: Arc<Expression>) -> Self {
+        let places = expression.regex.capture_locations();
+        Search { expression, places }
+    }
+
+    /// Whether there is a match from a byte on; the first one is that which [`Self::place`] tells of.
+    /// Errors: as [`Expression::is_match`].
+    pub(super) fn find(&mut self, text: &str, from: usize) -> Result<bool> {
+        self.expression.find(text, from, &mut self.places)
+    }
+
+    /// Parts in parentheses, and the whole, which is part 0.
+    pub(super) fn parts(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Where a part of the match in `text` begins and ends; `None` if it takes none in it.
+    pub(super) fn place(&self, part: usize, text: &str) -> Option<(usize, usize)> {
+        let (begin, end) = self.places.get(part)?;
+        let goes_on = part == 0 && self.expression.takes_rest;
+        Some((begin, if goes_on { text.len() } else { end }))
+    }
+}
+
+/// An expression without the `.*`, `.*$` or `.*\z` at its end, if that takes all of the text behind what stands before
+/// it; `None` if there is none. So the places of parts are looked for up to there alone.
+fn without_rest(source: &Source) -> Option<Source> {
+    let parsed = |text: &str| syntax::parse_with(text, &source.syntax).ok();
+    let takes_rest = |hir: &Hir| match hir.kind() {
+        HirKind::Repetition(times) => {
+            let any = match times.sub.kind() {
+                HirKind::Class(Class::Unicode(class)) => {
+                    matches!(class.ranges(), [all] if (all.start(), all.end()) == ('\0', char::MAX))
+                }
+                _ => false,
+            };
+            any && times.greedy && (times.min, times.max) == (0, None)
+        }
+        _ => false,
+    };
+    [".*$", r".*\z", ".*"].into_iter().find_map(|rest| {
+        let head = source.text.strip_suffix(rest).filter(|head| !head.is_empty())?;
+        let (whole, head_alone) = (parsed(&source.text)?, parsed(head)?);
+        let HirKind::Concat(parts) = whole.kind() else { return None };
+        let parts = match parts.split_last()? {
+            (last, before) if *last.kind() == HirKind::Look(Look::End) => before,
+            _ => parts,
+        };
+        let (last, before) = parts.split_last()?;
+        let is_so = takes_rest(last) && Hir::concat(before.to_vec()) == head_alone;
+        is_so.then(|| Source { text: head.to_owned(), syntax: source.syntax })
+    })
 }
 
 /// The automata of an expression, made step by step.
@@ -80,8 +144,15 @@ struct Found {
 struct NotByBytes;
 
 impl Expression {
-    pub(super) fn new(regex: Regex, source: Source) -> Self {
-        Expression { regex, source, steps: OnceLock::new() }
+    /// Errors: those of `build`, which makes an expression of its text.
+    pub(super) fn new(
+        source: Source,
+        build: impl Fn(&str) -> std::result::Result<Regex, regex::Error>,
+    ) -> std::result::Result<Self, regex::Error> {
+        let head = without_rest(&source);
+        let takes_rest = head.is_some();
+        let source = head.unwrap_or(source);
+        Ok(Expression { regex: build(&source.text)?, source, takes_rest, steps: OnceLock::new() })
     }
 
     /// Whether there is a match. Errors: 57014, 53200 if the statement is to end; 54000.
@@ -93,27 +164,20 @@ impl Expression {
         }
     }
 
-    /// The first match from a byte on, with its parts. Errors: as [`Self::is_match`].
-    pub(super) fn captures_at<'t>(
-        &self,
-        text: &'t str,
-        from: usize,
-    ) -> Result<Option<Captures<'t>>> {
-        let Some(steps) = self.steps_for(text.len() - from)? else {
-            return Ok(self.regex.captures_at(text, from));
-        };
+    /// Whether there is a match from a byte on, and the places of its parts. Errors: as [`Self::is_match`].
+    fn find(&self, text: &str, from: usize, places: &mut CaptureLocations) -> Result<bool> {
+        let mut plainly = |from| self.regex.captures_read_at(places, text, from).is_some();
+        let Some(steps) = self.steps_for(text.len() - from)? else { return Ok(plainly(from)) };
         let Ok(found) = forward(&steps.forward, text, from, false)? else {
-            return steps
-                .unless_long(text.len() - from)
-                .map(|()| self.regex.captures_at(text, from));
+            return steps.unless_long(text.len() - from).map(|()| plainly(from));
         };
-        let Some(found) = found else { return Ok(None) };
+        let Some(found) = found else { return Ok(false) };
         let begin = match backward(&steps.backward, text, from, found.end)? {
             Ok(begin) => begin,
             Err(NotByBytes) => from,
         };
         steps.unless_long(found.stopped - begin)?;
-        Ok(self.regex.captures_at(text, begin))
+        Ok(plainly(begin))
     }
 
     /// The automata, if a search through so many bytes may take long.
@@ -278,6 +342,8 @@ fn look(passed: usize) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use regex::RegexBuilder;
+
     use super::*;
 
     #[test]
@@ -328,10 +394,42 @@ mod tests {
     }
 
     #[test]
+    fn what_takes_the_rest_of_a_text_is_not_searched() {
+        let syntax = syntax::Config::new().dot_matches_new_line(true);
+        let mut without = 0;
+        for head in
+            ["a", "^(a|ab)(c)?", "x*", "(?:w\\.)?([^/]+)/", "a|b", "\\", "(", "[", "(?-s:.)"]
+        {
+            for rest in [".*$", r".*\z", ".*", ".*?$", ".+$", "$", "b.*"] {
+                let text = format!("{head}{rest}");
+                let build = |text: &str| RegexBuilder::new(text).dot_matches_new_line(true).build();
+                let Ok(plain) = build(&text) else { continue };
+                let source = Source { text: text.clone(), syntax };
+                let expression = Arc::new(Expression::new(source, build).expect("built"));
+                without += usize::from(expression.takes_rest);
+                let mut search = Search::new(expression);
+                for text in ["", "a", "abc\nd", "w.x.de/a/b", "xxab", "b.a"] {
+                    for from in 0..=text.len() {
+                        let expected = plain.captures_at(text, from);
+                        assert_eq!(search.find(text, from).expect("searched"), expected.is_some());
+                        let Some(expected) = expected else { continue };
+                        assert_eq!(search.parts(), expected.len());
+                        for part in 0..expected.len() {
+                            let place = expected.get(part).map(|part| (part.start(), part.end()));
+                            assert_eq!(search.place(part, text), place, "{plain} {text} {from}");
+                        }
+                    }
+                }
+            }
+        }
+        assert_eq!(without, 5 * 4 + 1);
+    }
+
+    #[test]
     fn a_search_ends_when_it_is_to() {
         let expression = |text: &str| {
             let source = Source { text: text.to_owned(), syntax: syntax::Config::new() };
-            Expression::new(Regex::new(text).expect("a pattern"), source)
+            Expression::new(source, Regex::new).expect("a pattern")
         };
         let hard = expression("(a{1,60}){1,60}b");
         let text = "a".repeat(100_000);

@@ -186,6 +186,14 @@ impl Layout {
         self.columns.len() == 1 && self.columns.iter().all(is_signed)
     }
 
+    /// Bits of the integer that a key is, with its sign, which is all of the first word; `None` if keys are none.
+    pub(crate) fn integer_bits(&self) -> Option<u32> {
+        match self.columns.first()?.kind {
+            Kind::Bits(bits) if self.is_integer() => Some(bits),
+            _ => None,
+        }
+    }
+
     /// The integer that a key is, if [`Layout::is_integer`].
     pub(crate) fn integer<const N: usize>(&self, key: &[u64; N]) -> i64 {
         match self.columns[0].kind {

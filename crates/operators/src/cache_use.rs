@@ -15,6 +15,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
+use halcyon_hashing::groups::HashAggregateExec;
 use halcyon_hashing::joins::JoinExec;
 use halcyon_machine::Topology;
 use halcyon_task::CacheUse;
@@ -81,7 +82,11 @@ fn of_operator(node: &Arc<dyn ExecutionPlan>, sizes: CacheSizes) -> CacheUse {
     if let Some(join) = join {
         return sizes.of_structure(bytes(join.left(), TABLE_ROW_BYTES));
     }
-    if let Some(aggregate) = node.downcast_ref::<AggregateExec>() {
+    let aggregate = match node.downcast_ref::<HashAggregateExec>() {
+        Some(ours) => Some(ours.node()),
+        None => node.downcast_ref::<AggregateExec>(),
+    };
+    if let Some(aggregate) = aggregate {
         return match aggregate.group_expr().is_empty() {
             true => CacheUse::Adaptive,
             false => sizes.of_structure(bytes(node, TABLE_ROW_BYTES)),

@@ -30,6 +30,7 @@ use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJo
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
+use halcyon_hashing::groups::HashAggregateExec;
 use halcyon_hashing::joins::JoinExec;
 use halcyon_scan::scan::ScanExec;
 use halcyon_sorts::RunSortExec;
@@ -192,7 +193,10 @@ fn below(node: &Plan, columns: &[usize]) -> Option<(usize, Vec<usize>)> {
         let left = product.left().schema().fields().len();
         return side(JoinType::Inner, left, columns.to_vec());
     }
-    let aggregate = node.downcast_ref::<AggregateExec>()?;
+    let aggregate = match node.downcast_ref::<HashAggregateExec>() {
+        Some(ours) => ours.node(),
+        None => node.downcast_ref::<AggregateExec>()?,
+    };
     let groups = aggregate.group_expr();
     if !groups.is_single() || aggregate.limit_options().is_some() {
         return None;
