@@ -296,6 +296,7 @@ fn rows_are_made_of_named_columns() {
         "pg_catalog/constraints.rs",
         "pg_catalog/descriptions.rs",
         "pg_catalog/extensions.rs",
+        "pg_catalog/progress.rs",
         "pg_catalog/relations.rs",
         "pg_catalog/roles.rs",
         "pg_catalog/types.rs",
