@@ -410,6 +410,11 @@ class Checks:
             thread.join(10)
             expect(panel).to_contain_text("Nothing that lasts is under way.")
             copier.execute("DROP TABLE market.copied")
+        # A total that is known makes a bar.
+        drawn = "import('/assets/chart.js').then((chart) => chart.progress(41.7, 'half way').outerHTML)"
+        bar = self.page.evaluate(drawn)
+        for part in ('role="progressbar"', 'aria-label="half way"', 'aria-valuenow="41"', "width: 41.7%", "41 %"):
+            assert part in bar, (part, bar)
 
     def view(self):
         self.to(self.page, "views")

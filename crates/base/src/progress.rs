@@ -7,8 +7,9 @@
 //! A work belongs to the account that its thread works for ([`memory::current`]), by which a database finds the
 //! session, or to a database. Works of nobody are seen by [`all`] alone.
 //!
-//! Invariants, checked by the tests below: a work is listed from its beginning until its [`Work`] is dropped, whichever
-//! way that happens; `done` never falls within a stage; who looks sees stage, unit and total of one stage.
+//! Invariants: a work is listed from its beginning until the owner's handle is dropped, whichever way that happens;
+//! checked by `a_work_is_listed_until_it_is_dropped_also_by_a_panic`. What is done never falls within a stage, and who
+//! looks sees the words of one stage; checked by `who_looks_while_stages_change_sees_the_words_of_one`.
 //! Cost: counting is an addition to a word of the work's own, and of those that it is a part of; who counts does so once
 //! in some thousand rows ([`Rows`]). Beginning and ending lock the list of works, and allocate.
 //! Threads: all. Counts are relaxed; the words that say what a stage is are read under a sequence number, which one
@@ -183,11 +184,11 @@ numbered! {
 /// A table, view or index that a work is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object {
-    /// Its schema.
+    /// Name of the schema.
     pub schema: String,
-    /// Its name.
+    /// Name within the schema.
     pub name: String,
-    /// Its number, which clients know as its oid.
+    /// Number of the object, which clients know as its oid.
     pub oid: u32,
 }
 

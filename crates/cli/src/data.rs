@@ -84,7 +84,10 @@ pub fn open(
     }
     let Some(folder) = folder else { return Ok(Database::with_options(options)) };
     let bar = Bar::new();
+    // What this thread does itself, such as filling views, counts for the opening.
+    let within = bar.work.enter();
     let opened = Database::open_with(folder, options, &|step| bar.tell(step));
+    drop(within);
     bar.end();
     opened.map_err(|error| {
         tell(&error);
