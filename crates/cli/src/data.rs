@@ -222,3 +222,24 @@ impl Bar {
         self.bar.finish_and_clear();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_opening_is_a_work_that_the_console_can_tell_of() {
+        let bar = Bar::new();
+        bar.tell(Opening::Checkpoint(10, 40));
+        bar.tell(Opening::Checkpoint(5, 40));
+        let shown = bar.work.shown();
+        assert_eq!((shown.kind, shown.phase), (Kind::Recovery, Phase::ReadingCheckpoint));
+        assert_eq!((shown.done, shown.total), (10, Some(40)), "threads tell out of order");
+        bar.tell(Opening::Log(7, 100));
+        let shown = bar.work.shown();
+        assert_eq!((shown.phase, shown.percent()), (Phase::ReplayingLog, Some(7.0)));
+        bar.tell(Opening::Indexes(1, 2));
+        assert_eq!(bar.work.shown().unit, Unit::Partitions);
+        bar.end();
+    }
+}

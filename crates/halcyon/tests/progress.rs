@@ -1,10 +1,10 @@
 //! The progress of work that lasts, as a second session sees it: each work stands still at a known point meanwhile.
 
 use std::path::PathBuf;
-use std::sync::mpsc;
+use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
-use halcyon::{Database, DatabaseOptions, Outcome, Session, SqlError, SqlState, Value};
+use halcyon::{Database, DatabaseOptions, Opening, Outcome, Session, SqlError, SqlState, Value};
 use halcyon_base::progress::{self, Shown};
 
 const ROWS: u64 = 5000;
@@ -419,6 +419,38 @@ fn a_checkpoint_and_a_backup_count_rows() {
     drop(go_on);
     writing.join().expect("the thread ends").expect("a checkpoint");
     assert_eq!(seen(&mut database.session()), [""; 0]);
+}
+
+#[test]
+fn the_opening_of_a_database_knows_the_length_of_its_log() {
+    let folder = Folder::new("opening");
+    let path = folder.0.join("db");
+    let open = |told: &(dyn Fn(Opening) + Sync)| {
+        Database::open_with(&path, DatabaseOptions::default(), told).expect("a database")
+    };
+    let database = open(&|_| {});
+    run(&mut database.session(), "CREATE TABLE t (a BIGINT PRIMARY KEY, b TEXT)");
+    for a in 0..50 {
+        let row = format!("INSERT INTO t VALUES ({a}, '{}')", "x".repeat(1000));
+        run(&mut database.session(), &row);
+    }
+    drop(database);
+    let steps = Mutex::new(Vec::new());
+    let _database = open(&|step| steps.lock().expect("nobody panics with it").push(step));
+    let steps = steps.into_inner().expect("nobody panics with it");
+    let log: Vec<(u64, u64)> = steps
+        .iter()
+        .filter_map(|step| match step {
+            Opening::Log(done, total) => Some((*done, *total)),
+            _ => None,
+        })
+        .collect();
+    assert!(log.len() > 50, "{steps:?}");
+    assert!(log.is_sorted_by(|one, next| one.0 <= next.0 && one.1 == next.1), "{log:?}");
+    let (done, total) = *log.last().expect("there are some");
+    // Marks of checkpoints are part of the log and are not done again.
+    assert!(done <= total && total - done < 1024, "{done} of {total}");
+    assert!(steps.iter().any(|step| matches!(step, Opening::Indexes(1, 1))), "{steps:?}");
 }
 
 #[test]
