@@ -200,6 +200,7 @@ class Checks:
         check("EXPLAIN ANALYZE is a tree", self.plan)
         check("a transaction stays open and is told", self.transaction)
         check("who waits for whom is a graph, and a wait is ended from it", self.waits)
+        check("work that lasts is shown with its bar", self.works)
         check("a view has its certificate and live rows", self.view)
         check("a form shows its SQL, and runs it", self.form)
         check("another role sees what it may", self.role)
@@ -384,6 +385,36 @@ class Checks:
             assert told == ["57014"], told
             holder.execute("ROLLBACK")
         expect(self.page.get_by_text("Nobody waits for a lock.")).to_be_visible()
+
+    def works(self):
+        self.to(self.page, "sessions")
+        panel = self.page.locator("section", has=self.page.get_by_role("heading", name="Work that lasts"))
+        expect(panel).to_contain_text("Nothing that lasts is under way.")
+        with tempfile.TemporaryDirectory() as folder, self.server.connect("copier") as copier:
+            # A pipe that stays open has no end, so the work stands at a row of the check's choice.
+            pipe = f"{folder}/pipe"
+            os.mkfifo(pipe)
+            copier.execute("CREATE TABLE market.copied (id BIGINT)")
+            thread = threading.Thread(target=copier.execute, args=(f"COPY market.copied FROM '{pipe}'",))
+            thread.start()
+            with open(pipe, "w") as rows:
+                rows.write("1\n2\n3\n")
+                rows.flush()
+                row = panel.get_by_role("row", name=re.compile("COPY FROM"))
+                expect(row).to_contain_text("market.copied")
+                expect(row).to_contain_text("copying")
+                expect(row).to_contain_text("6 B")
+                expect(row).to_contain_text("no total")
+                expect(row).to_contain_text(str(copier.info.backend_pid))
+                self.axe(self.page, "sessions with work that lasts")
+            thread.join(10)
+            expect(panel).to_contain_text("Nothing that lasts is under way.")
+            copier.execute("DROP TABLE market.copied")
+        # A total that is known makes a bar.
+        drawn = "import('/assets/chart.js').then((chart) => chart.progress(41.7, 'half way').outerHTML)"
+        bar = self.page.evaluate(drawn)
+        for part in ('role="progressbar"', 'aria-label="half way"', 'aria-valuenow="41"', "width: 41.7%", "41 %"):
+            assert part in bar, (part, bar)
 
     def view(self):
         self.to(self.page, "views")

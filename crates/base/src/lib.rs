@@ -1,5 +1,5 @@
 //! The base of all other crates: identifiers, SQL state codes, the door to locks, atomics and
-//! threads, threads on duty, random numbers, clocks and checksums.
+//! threads, threads on duty, the progress of work that lasts, random numbers, clocks and checksums.
 //!
 //! This crate knows nothing of Halcyon's other crates, and holds no policy.
 
@@ -15,6 +15,7 @@ pub mod memory;
 pub mod model;
 pub mod parking;
 pub mod planted;
+pub mod progress;
 pub mod rng;
 pub mod sqlstate;
 pub mod sync;

@@ -592,6 +592,11 @@ pub fn is_ended() -> bool {
 }
 
 impl AccountId {
+    /// The account's number; 0 for nobody's.
+    pub fn number(self) -> u16 {
+        self.account
+    }
+
     fn counts(self) -> &'static Counts {
         &ACCOUNTS[usize::from(self.account)]
     }

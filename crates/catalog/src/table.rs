@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{Field, Schema as ArrowSchema, SchemaRef};
 use halcyon_base::ids::{IndexId, TableId};
+use halcyon_base::progress::Object;
 use halcyon_collations::{Collation, FIELD_KEY};
 use halcyon_store::{ColumnDef, Derivation, IndexDef, KeyColumn, Schema as StoreSchema, ValueRef};
 use halcyon_txn::PartitionCell;
@@ -456,6 +457,11 @@ impl Table {
         let indexes = self.indexes.iter().map(|index| (&index.name, &index.constraint_comment));
         let all = checks.chain(keys).chain(indexes);
         all.filter_map(|(name, comment)| Some((name, comment.as_ref()?)))
+    }
+
+    /// The table as others see it in the progress of a statement.
+    pub fn shown(&self) -> Object {
+        Object::new(&self.schema, &self.name, self.id.0)
     }
 
     /// Schema and name with a dot between.

@@ -3,12 +3,14 @@
 use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use halcyon::{
     Database, DatabaseOptions, Opened, Opening, SqlError, SystemSetting, Workers, system_settings,
 };
+use halcyon_base::progress::{self, Kind, Phase, Unit, Work};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Flags of a database, one per setting of the whole database; they take precedence over ALTER
@@ -82,7 +84,10 @@ pub fn open(
     }
     let Some(folder) = folder else { return Ok(Database::with_options(options)) };
     let bar = Bar::new();
+    // What this thread does itself, such as filling views, counts for the opening.
+    let within = bar.work.enter();
     let opened = Database::open_with(folder, options, &|step| bar.tell(step));
+    drop(within);
     bar.end();
     opened.map_err(|error| {
         tell(&error);
@@ -155,8 +160,23 @@ fn tell(error: &SqlError) {
     crate::logs::failure(&message);
 }
 
-/// The progress of opening, on a terminal's stderr.
-struct Bar(ProgressBar);
+/// Time between two lines of the log that say how far the opening is.
+const TOLD_EVERY: Duration = Duration::from_secs(5);
+
+/// The progress of opening: on a terminal's stderr, else in the log, and for who asks the console whether the server is
+/// ready.
+struct Bar {
+    bar: ProgressBar,
+    work: Work,
+    told: Mutex<Told>,
+}
+
+/// What was told of the opening.
+struct Told {
+    phase: Phase,
+    /// When a line of the log was written last, or the opening began.
+    at: Instant,
+}
 
 impl Bar {
     fn new() -> Self {
@@ -169,25 +189,57 @@ impl Bar {
         bar.set_draw_target(target);
         let template = "{msg} {bar:40} {percent}% {elapsed}";
         bar.set_style(ProgressStyle::with_template(template).expect("a constant template"));
-        Bar(bar)
+        let told = Told { phase: Phase::Initializing, at: Instant::now() };
+        Bar { bar, work: progress::begin(Kind::Recovery, None), told: Mutex::new(told) }
     }
 
+    /// Several threads tell of steps that each make progress of their own.
     fn tell(&self, step: Opening) {
-        if self.0.elapsed() < Duration::from_millis(300) {
-            return;
-        }
-        let (message, done, total) = match step {
-            Opening::Checkpoint(done, total) => ("reading the checkpoint", done, total),
-            // The log's length is known only at its end.
-            Opening::Log(done) => ("doing the log again", done, done.max(1)),
-            Opening::Indexes(done, total) => ("building indexes", done, total),
+        let (phase, unit, done, total) = match step {
+            Opening::Checkpoint(done, all) => (Phase::ReadingCheckpoint, Unit::Bytes, done, all),
+            Opening::Log(done, all) => (Phase::ReplayingLog, Unit::Bytes, done, all),
+            Opening::Indexes(done, all) => (Phase::BuildingIndexes, Unit::Partitions, done, all),
         };
-        self.0.set_message(message);
-        self.0.set_length(total.max(1));
-        self.0.set_position(done);
+        let Ok(mut told) = self.told.lock() else { return };
+        if told.phase != phase {
+            told.phase = phase;
+            self.work.stage(phase, unit, Some(total));
+        }
+        self.work.reach(done);
+        if self.bar.is_hidden() && told.at.elapsed() >= TOLD_EVERY {
+            told.at = Instant::now();
+            let (phase, unit) = (phase.name(), unit.name());
+            tracing::info!(phase, unit, done, total, "the database is being opened");
+        }
+        if self.bar.elapsed() >= Duration::from_millis(300) {
+            self.bar.set_message(phase.name());
+            self.bar.set_length(total.max(1));
+            self.bar.set_position(done);
+        }
     }
 
     fn end(&self) {
-        self.0.finish_and_clear();
+        self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_opening_is_a_work_that_the_console_can_tell_of() {
+        let bar = Bar::new();
+        bar.tell(Opening::Checkpoint(10, 40));
+        bar.tell(Opening::Checkpoint(5, 40));
+        let shown = bar.work.shown();
+        assert_eq!((shown.kind, shown.phase), (Kind::Recovery, Phase::ReadingCheckpoint));
+        assert_eq!((shown.done, shown.total), (10, Some(40)), "threads tell out of order");
+        bar.tell(Opening::Log(7, 100));
+        let shown = bar.work.shown();
+        assert_eq!((shown.phase, shown.percent()), (Phase::ReplayingLog, Some(7.0)));
+        bar.tell(Opening::Indexes(1, 2));
+        assert_eq!(bar.work.shown().unit, Unit::Partitions);
+        bar.end();
     }
 }

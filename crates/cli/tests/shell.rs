@@ -198,10 +198,17 @@ struct Terminal {
 
 impl Terminal {
     fn open() -> Self {
+        let mut terminal = Terminal::running("");
+        terminal.wait_for("=> ");
+        terminal
+    }
+
+    /// The program with arguments, as a shell's words.
+    fn running(arguments: &str) -> Self {
         let mut child = Command::new("script")
             // `exec`, because a shell that waits for Halcyon would get Ctrl-C as well and report it
             // as its own end.
-            .args(["-q", "-e", "-c", &format!("exec {HALCYON}"), "/dev/null"])
+            .args(["-q", "-e", "-c", &format!("exec {HALCYON} {arguments}"), "/dev/null"])
             .env("SHELL", "/bin/sh")
             .env("HALCYON_HISTORY", "")
             .env("TERM", "xterm")
@@ -219,9 +226,7 @@ impl Terminal {
                 }
             }
         });
-        let mut terminal = Terminal { child, printed, seen: String::new() };
-        terminal.wait_for("=> ");
-        terminal
+        Terminal { child, printed, seen: String::new() }
     }
 
     fn type_keys(&mut self, keys: &str) {
@@ -296,6 +301,48 @@ fn tab_completes_a_name_from_the_catalog() {
     terminal.wait_for("leaves");
     terminal.type_keys("\x03");
     assert_eq!(terminal.status(), Some(0));
+}
+
+/// A statement reads a pipe that stays open, so that it stands at a row of the test's choice.
+#[test]
+fn a_terminal_sees_how_far_a_statement_of_a_server_is_and_a_pipe_does_not() {
+    let pipe = std::env::temp_dir().join(format!("halcyon-shell-pipe-{}", std::process::id()));
+    let path = pipe.to_str().unwrap();
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+    let mut server = Command::new(HALCYON)
+        .args(["serve", "--listen", "127.0.0.1:0"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut output = BufReader::new(server.stdout.take().unwrap());
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    let url = format!("postgres://halcyon@{}/halcyon", line.trim().rsplit(' ').next().unwrap());
+    let made = shell(&["--connect", &url, "-c", "CREATE TABLE t (a INTEGER)"], "");
+    assert!(made.status.success(), "{made:?}");
+
+    let copy = format!("COPY t FROM '{path}'");
+    let mut terminal = Terminal::running(&format!("shell --connect {url} -c \"{copy}\""));
+    let mut rows = std::fs::File::options().write(true).open(path).unwrap();
+    rows.write_all(b"1\n2\n3\n").unwrap();
+    terminal.wait_for("COPY FROM t: copying, 6 B");
+    drop(rows);
+    terminal.wait_for("COPY 3");
+    assert_eq!(terminal.status(), Some(0));
+
+    let running = std::thread::spawn({
+        let (url, copy) = (url.clone(), copy.clone());
+        move || shell(&["--connect", &url, "-c", &copy], "")
+    });
+    let mut rows = std::fs::File::options().write(true).open(path).unwrap();
+    rows.write_all(b"4\n").unwrap();
+    std::thread::sleep(Duration::from_millis(1500));
+    drop(rows);
+    let told = running.join().unwrap();
+    server.kill().unwrap();
+    server.wait().unwrap();
+    std::fs::remove_file(pipe).unwrap();
+    assert_eq!((text(&told.stdout), text(&told.stderr)), ("COPY 1\n", ""), "{told:?}");
 }
 
 /// A program that starts a server may read no further than the address, or not at all.

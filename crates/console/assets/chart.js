@@ -192,6 +192,14 @@ function svgBar(share) {
   return bar;
 }
 
+/// A bar for what is done of a whole, or a word where the whole is not known.
+export function progress(percent, label) {
+  if (percent === null || percent === undefined) return h("span", { class: "faint" }, "no total");
+  const bar = svgBar(percent / 100);
+  for (const [name, value] of Object.entries({ role: "progressbar", "aria-label": label, "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": Math.floor(percent) })) bar.setAttribute(name, value);
+  return h("span", { class: "progress" }, bar, h("b", {}, `${Math.floor(percent)} %`));
+}
+
 /// A chart of a result: lines over a first column of numbers or moments, else bars.
 export function resultChart(labels, values, series, isTime) {
   const place = h("div", { class: "chart", role: "img", aria: { label: `Chart of ${series.join(", ")}` } });

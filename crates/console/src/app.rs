@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use halcyon::Database;
+use halcyon_base::progress::{self, Kind, Shown};
 use halcyon_server::Logins;
 use tokio::sync::{Mutex, Semaphore, watch};
 
@@ -12,6 +13,16 @@ use crate::answer::Refused;
 use crate::config::ConsoleConfig;
 use crate::feeds::Feeds;
 use crate::viewers::Viewers;
+
+/// Says how far the opening of the database is, as one of these works.
+fn opening(works: &[Shown]) -> String {
+    let mut said = "the database is being opened".to_owned();
+    if let Some(work) = works.iter().find(|work| work.kind == Kind::Recovery) {
+        let percent = work.percent().map(|percent| format!(", {percent:.0} %"));
+        said += &format!(": {}{}", work.phase.name(), percent.unwrap_or_default());
+    }
+    said
+}
 
 /// The state that all requests share.
 pub(crate) struct App {
@@ -63,11 +74,29 @@ impl App {
         match self.engine.get() {
             Some(engine) if !*self.stopping.borrow() => Ok(engine),
             Some(_) => Err(Refused::unavailable("the server is ending")),
-            None => Err(Refused::unavailable("the database is being opened")),
+            None => Err(Refused::unavailable(opening(&progress::all()))),
         }
     }
 
     pub(crate) fn is_tls(&self) -> bool {
         self.config.tls.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use halcyon_base::progress::{Phase, Unit};
+
+    #[test]
+    fn who_asks_early_is_told_how_far_the_opening_is() {
+        assert_eq!(opening(&[]), "the database is being opened");
+        let (other, work) =
+            (progress::begin(Kind::Export, None), progress::begin(Kind::Recovery, None));
+        let said = || opening(&[other.shown(), work.shown()]);
+        assert_eq!(said(), "the database is being opened: initializing");
+        work.stage(Phase::ReplayingLog, Unit::Bytes, Some(400));
+        work.reach(100);
+        assert_eq!(said(), "the database is being opened: doing the log again, 25 %");
     }
 }

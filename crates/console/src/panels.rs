@@ -49,6 +49,11 @@ pub(crate) const PANELS: &[Panel] = &[
                  (SELECT partition_id FROM halcyon.locks WHERE NOT granted) LIMIT 500",
             ),
             (
+                "progress",
+                "SELECT work, part_of, session, command, schema, relation, index, phase, unit, done, \
+                 total, percent, started FROM halcyon.progress ORDER BY work LIMIT 200",
+            ),
+            (
                 "queue",
                 "SELECT connection_id, workload_class_name, user_name, enqueue_time, \
                  statement_string FROM halcyon.m_admission_control_queues LIMIT 200",

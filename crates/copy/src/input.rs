@@ -1,13 +1,14 @@
 //! Bytes to rows: text, CSV and binary, in pieces of any size.
 
-use arrow::array::{ArrayRef, RecordBatch};
+use arrow::array::{Array, ArrayRef, RecordBatch};
+use halcyon_base::progress::{self, Kind, Phase, Unit, Work};
 use halcyon_store::{Value, ValueRef};
 use halcyon_txn::{Savepoint, Transaction};
 
 use crate::binary;
 use crate::orderbook::OrdersIn;
 use crate::parquet;
-use crate::{CopyKind, CopyPlan, Format, From, Header, Options};
+use crate::{CopyKind, CopyPlan, DataPlace, Format, From, Header, Options};
 use halcyon_exec::dml::WriteContext;
 use halcyon_exec::dml::bulk::Late;
 use halcyon_exec::turns::Turns;
@@ -26,7 +27,10 @@ const LOOK_ROWS: usize = 64;
 const LINE_BYTES_MAX: usize = 1 << 30;
 
 /// The receiving end of COPY FROM.
-pub struct CopyIn(Incoming);
+pub struct CopyIn {
+    incoming: Incoming,
+    work: Work,
+}
 
 enum Incoming {
     Rows(Box<RowsIn>),
@@ -34,20 +38,30 @@ enum Incoming {
 }
 
 impl CopyIn {
-    /// Panics: if the plan is a COPY TO.
-    pub(super) fn new(plan: &CopyPlan) -> CopyIn {
-        CopyIn(match &plan.kind {
-            CopyKind::From(from) => Incoming::Rows(Box::new(RowsIn::new(from, &plan.options))),
-            CopyKind::Orders(_) => Incoming::Orders(OrdersIn::default()),
+    /// The end of a COPY of so many bytes, if that is known. Panics: if the plan is a COPY TO.
+    pub(super) fn new(plan: &CopyPlan, bytes: Option<u64>) -> CopyIn {
+        let (incoming, table) = match &plan.kind {
+            CopyKind::From(from) => {
+                let rows = RowsIn::new(from, &plan.options);
+                (Incoming::Rows(Box::new(rows)), Some(from.writer.table().shown()))
+            }
+            CopyKind::Orders(_) => (Incoming::Orders(OrdersIn::default()), None),
             CopyKind::To { .. } => panic!("COPY TO takes no data"),
-        })
+        };
+        let kind = match plan.place {
+            DataPlace::Client => Kind::CopyFromClient,
+            DataPlace::File(_) => Kind::CopyFromFile,
+        };
+        let work = progress::begin(kind, table);
+        work.stage(Phase::Copying, Unit::Bytes, bytes);
+        CopyIn { incoming, work }
     }
 
-    /// Rows or messages taken so far.
-    pub fn rows(&self) -> u64 {
-        match &self.0 {
-            Incoming::Rows(rows) => rows.rows(),
-            Incoming::Orders(orders) => orders.messages(),
+    /// Rows or messages taken so far, and rows that the condition has left out.
+    fn taken(&self) -> (u64, u64) {
+        match &self.incoming {
+            Incoming::Rows(rows) => (rows.taken(), rows.excluded),
+            Incoming::Orders(orders) => (orders.messages(), 0),
         }
     }
 
@@ -60,13 +74,21 @@ impl CopyIn {
         tx: &mut Transaction,
         locks: &Locks,
     ) -> Result<()> {
-        match (&mut self.0, &plan.kind) {
+        let before = self.taken();
+        match (&mut self.incoming, &plan.kind) {
             (Incoming::Rows(rows), CopyKind::From(from)) => {
-                rows.push(from, &plan.options, bytes, env, tx, locks)
+                rows.push(from, &plan.options, bytes, env, tx, locks)?;
             }
-            (Incoming::Orders(incoming), CopyKind::Orders(orders)) => incoming.push(orders, bytes),
+            (Incoming::Orders(incoming), CopyKind::Orders(orders)) => {
+                incoming.push(orders, bytes)?;
+            }
             _ => panic!("the data of another COPY"),
         }
+        let (rows, excluded) = self.taken();
+        self.work.rows(rows - before.0);
+        self.work.excluded(excluded - before.1);
+        self.work.bytes(bytes.len() as u64);
+        Ok(())
     }
 
     /// Takes a record batch, whose columns are found by name, or by position if no name fits.
@@ -81,12 +103,20 @@ impl CopyIn {
         tx: &mut Transaction,
         locks: &Locks,
     ) -> Result<()> {
-        match (&mut self.0, &plan.kind) {
+        let before = self.taken();
+        match (&mut self.incoming, &plan.kind) {
             (Incoming::Rows(rows), CopyKind::From(from)) => {
-                rows.push_batch(from, batch, env, tx, locks)
+                rows.push_batch(from, batch, env, tx, locks)?;
             }
-            _ => Err(SqlError::unsupported("a record batch as an order book's messages")),
+            _ => {
+                let what = "a record batch as an order book's messages";
+                return Err(SqlError::unsupported(what));
+            }
         }
+        let stored = self.taken().0 - before.0;
+        self.work.rows(stored);
+        self.work.excluded((batch.num_rows() as u64).saturating_sub(stored));
+        Ok(())
     }
 
     /// Ends the data. Returns the rows or events stored.
@@ -97,7 +127,7 @@ impl CopyIn {
         tx: &mut Transaction,
         locks: &Locks,
     ) -> Result<u64> {
-        match (self.0, &plan.kind) {
+        match (self.incoming, &plan.kind) {
             (Incoming::Rows(rows), CopyKind::From(from)) => {
                 rows.finish(from, &plan.options, env, tx, locks)
             }
@@ -122,7 +152,10 @@ struct RowsIn {
     begun: bool,
     writers: Vec<ArrayWriter>,
     batch_rows: usize,
+    is_filtered: bool,
     rows: u64,
+    /// Rows that the condition has left out.
+    excluded: u64,
     late: Late,
     /// The savepoint before the statement, if views have to be brought up to date.
     since: Option<Savepoint>,
@@ -149,7 +182,9 @@ impl RowsIn {
             begun: false,
             writers: writers(from),
             batch_rows: 0,
+            is_filtered: from.condition.is_some(),
             rows: 0,
+            excluded: 0,
             late: Late::new(),
             since: None,
             fields: Vec::new(),
@@ -159,9 +194,9 @@ impl RowsIn {
         }
     }
 
-    /// Rows taken so far.
-    fn rows(&self) -> u64 {
-        self.rows + self.batch_rows as u64
+    /// Rows that were taken so far to be stored; of a batch that is not full none, if a condition will leave some out.
+    fn taken(&self) -> u64 {
+        self.rows + if self.is_filtered { 0 } else { self.batch_rows as u64 }
     }
 
     /// Takes bytes. Errors: whatever a row of them is refused for, with its line.
@@ -590,6 +625,8 @@ impl RowsIn {
             let table = &from.writer.table().name;
             let place = |row| Some(format!("COPY {table}, line {}", first + row as u64));
             columns = condition.filtered(columns, cx.env, place)?;
+            let kept = columns.first().map_or(0, |column| column.len());
+            self.excluded += (self.batch_rows - kept) as u64;
         }
         let handles: Vec<_> = (0..from.writer.table().cells.len() as u32)
             .map(|partition| cx.lock(from.at, partition))

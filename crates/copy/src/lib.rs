@@ -9,12 +9,14 @@
 
 mod binary;
 mod condition;
+pub mod folder;
 mod format;
 mod input;
 mod orderbook;
 mod output;
 mod parquet;
 
+use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,6 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use datafusion::sql::sqlparser::ast::{
     CopyLegacyOption, CopyOption, CopySource, CopyTarget, Ident, SelectItem,
 };
+use halcyon_base::progress::{self, Kind, Phase, Unit};
 use halcyon_store::Partition;
 use halcyon_txn::{Mode, Savepoint, Transaction};
 
@@ -67,7 +70,12 @@ pub struct CopyPlan {
 
 enum CopyKind {
     From(Box<From>),
-    To { source: QuerySource, columns: Vec<ResultColumn> },
+    To {
+        source: QuerySource,
+        columns: Vec<ResultColumn>,
+        /// The table, unless a query is copied.
+        table: Option<Arc<Table>>,
+    },
     Orders(Box<Orders>),
 }
 
@@ -110,9 +118,6 @@ pub struct BoundCopy {
     /// Columns of the data, for the protocol's description.
     pub columns: Arc<[ResultColumn]>,
 }
-
-/// Callback that learns now and then how far a COPY is: rows, bytes.
-pub type Progress<'a> = dyn FnMut(u64, u64) + 'a;
 
 /// A COPY as the statement's text has it.
 pub struct ParsedCopy<'a> {
@@ -255,21 +260,21 @@ fn bind_to(
     options: Options,
     place: DataPlace,
 ) -> Result<BoundCopy> {
+    let mut copied = None;
     let query = match source {
         CopySource::Query(query) => (**query).clone(),
         CopySource::Table { table_name, columns } => {
             let name = parts(table_name)?;
             let path: Vec<String> = binder.search_path().map(str::to_owned).collect();
             let mut columns = columns.clone();
-            if let Ok(table) = binder.catalog.find_table(&name, &path)
-                && table.has_generated()
-            {
+            copied = binder.catalog.find_table(&name, &path).ok();
+            if let Some(table) = copied.as_ref().filter(|table| table.has_generated()) {
                 for column in columns.iter().filter_map(|name| table.column(&fold(name))) {
-                    refuse_generated(&table, column)?;
+                    refuse_generated(table, column)?;
                 }
                 if columns.is_empty() {
                     let name = |at: u16| Ident::with_quote('"', &table.columns[at as usize].name);
-                    columns = copied_columns(&table).into_iter().map(name).collect();
+                    columns = copied_columns(table).into_iter().map(name).collect();
                 }
             }
             let mut query =
@@ -294,7 +299,7 @@ fn bind_to(
         tables: source.tables().to_vec(),
         options,
         place,
-        kind: CopyKind::To { source, columns: columns.to_vec() },
+        kind: CopyKind::To { source, columns: columns.to_vec(), table: copied },
         deferrable: Vec::new(),
     };
     Ok(BoundCopy { plan, columns })
@@ -365,27 +370,22 @@ impl CopyPlan {
 
     /// Begins COPY FROM STDIN. Panics: if it is COPY TO.
     pub fn begin_input(&self) -> CopyIn {
-        CopyIn::new(self)
+        CopyIn::new(self, None)
     }
 
     /// Runs COPY FROM a file. Returns the rows stored. Panics: if it is COPY TO.
-    pub fn run_from_file(
-        &self,
-        env: &Env<'_>,
-        tx: &mut Transaction,
-        locks: &Locks,
-        progress: &mut Progress<'_>,
-    ) -> Result<u64> {
+    pub fn run_from_file(&self, env: &Env<'_>, tx: &mut Transaction, locks: &Locks) -> Result<u64> {
         let DataPlace::File(path) = &self.place else { panic!("this COPY does not read a file") };
         let within = env.session.copy_folder.as_ref().map(|folder| within(folder, path));
         let path = &within.map_or_else(|| path.clone(), |path| path.display().to_string());
         if let (CopyKind::From(from), Format::Parquet) = (&self.kind, self.options.format) {
-            return parquet::read(from, path, env, tx, locks, progress);
+            return parquet::read(from, path, env, tx, locks);
         }
         let mut file = std::fs::File::open(path).map_err(|error| file_error(path, &error))?;
-        let mut input = self.begin_input();
+        // Pipes and devices have no length.
+        let length = file.metadata().ok().filter(Metadata::is_file).map(|found| found.len());
+        let mut input = CopyIn::new(self, length);
         let mut buffer = vec![0; 1 << 18];
-        let mut bytes = 0;
         loop {
             let read = std::io::Read::read(&mut file, &mut buffer)
                 .map_err(|error| file_error(path, &error))?;
@@ -393,14 +393,12 @@ impl CopyPlan {
                 break;
             }
             input.push(self, &buffer[..read], env, tx, locks)?;
-            bytes += read as u64;
             if env.cancel.is_cancelled() {
                 return Err(SqlError::new(
                     SqlState::QUERY_CANCELED,
                     "canceling statement due to user request",
                 ));
             }
-            progress(input.rows(), bytes);
         }
         input.finish(self, env, tx, locks)
     }
@@ -412,10 +410,21 @@ impl CopyPlan {
         roots: Roots<'_>,
         scratch: &mut Scratch,
     ) -> Result<CopyOut> {
-        let CopyKind::To { source, columns } = &self.kind else {
+        let CopyKind::To { source, columns, table } = &self.kind else {
             panic!("COPY FROM gives no data")
         };
-        CopyOut::new(source, columns, &self.options, env, roots, scratch)
+        let kind = match self.place {
+            DataPlace::Client => Kind::CopyToClient,
+            DataPlace::File(_) => Kind::CopyToFile,
+        };
+        let work = progress::begin(kind, table.as_ref().map(|table| table.shown()));
+        let is_all = |table: &Arc<Table>| source.tables().iter().all(|read| read.id == table.id);
+        let rows = table.as_ref().filter(|table| is_all(table)).map(|_| {
+            let roots = roots_of(source, roots);
+            roots.iter().flatten().map(|root| root.row_count()).sum()
+        });
+        work.stage(Phase::Copying, Unit::Rows, rows);
+        CopyOut::new(source, columns, &self.options, env, roots, scratch, work)
     }
 
     /// Runs COPY TO a file. Returns the rows written. Panics: if it is COPY FROM.

@@ -1,6 +1,7 @@
 //! Rows to bytes: text, CSV and binary.
 
 use arrow::array::{ArrayRef, RecordBatch};
+use halcyon_base::progress::Work;
 use halcyon_store::ValueRef;
 
 use crate::{Format, Header, Options, binary, roots_of};
@@ -31,6 +32,7 @@ pub struct CopyOut {
     rows: u64,
     row_ends: Vec<usize>,
     text: String,
+    work: Work,
 }
 
 enum Source {
@@ -46,6 +48,7 @@ impl CopyOut {
         env: &Env<'_>,
         roots: Roots<'_>,
         scratch: &mut Scratch,
+        work: Work,
     ) -> Result<CopyOut> {
         let source = match source {
             QuerySource::Point(plan) => {
@@ -78,6 +81,7 @@ impl CopyOut {
             rows: 0,
             row_ends: Vec::new(),
             text: String::new(),
+            work,
         })
     }
 
@@ -97,7 +101,7 @@ impl CopyOut {
         if self.ended {
             return Ok(None);
         }
-        let mut out = Vec::new();
+        let (mut out, before) = (Vec::new(), self.rows);
         self.row_ends.clear();
         if !std::mem::replace(&mut self.begun, true) {
             match self.options.format {
@@ -121,6 +125,8 @@ impl CopyOut {
             self.rows += 1;
             self.row_ends.push(out.len());
         }
+        self.work.rows(self.rows - before);
+        self.work.bytes(out.len() as u64);
         Ok((!out.is_empty()).then_some(out))
     }
 
@@ -129,7 +135,9 @@ impl CopyOut {
         match &mut self.source {
             Source::Batches { stream, .. } => {
                 let batch = stream.next().transpose()?;
-                self.rows += batch.as_ref().map_or(0, |batch| batch.num_rows() as u64);
+                let more = batch.as_ref().map_or(0, |batch| batch.num_rows() as u64);
+                self.rows += more;
+                self.work.rows(more);
                 Ok(batch)
             }
             Source::Rows { rows, at } => {
@@ -138,6 +146,7 @@ impl CopyOut {
                 }
                 *at = rows.len();
                 self.rows += rows.len() as u64;
+                self.work.rows(rows.len() as u64);
                 let column = |column: usize| -> Result<ArrayRef> {
                     let mut writer = ArrayWriter::new(self.types[column], rows.len());
                     (0..rows.len()).try_for_each(|row| writer.push(rows.value(row, column)))?;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, StringViewBuilder};
 use arrow::datatypes::{DataType, Field, Schema};
+use halcyon_base::progress::{self, Kind, Phase, Unit};
 use halcyon_store::ValueRef;
 use halcyon_txn::Transaction;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -14,7 +15,7 @@ use parquet::basic::{LogicalType, Repetition, Type as PhysicalType};
 use parquet::errors::ParquetError;
 use parquet::schema::types::{SchemaDescriptor, Type};
 
-use crate::{CopyOut, From, Progress, file_error};
+use crate::{CopyOut, From, file_error};
 use halcyon_exec::dml::WriteContext;
 use halcyon_exec::dml::bulk::{Late, as_storage, cell_of};
 use halcyon_plan::env::{Env, Locks};
@@ -38,7 +39,6 @@ pub(super) fn read(
     env: &Env<'_>,
     tx: &mut Transaction,
     locks: &Locks,
-    progress: &mut Progress<'_>,
 ) -> Result<u64> {
     let file = File::open(path).map_err(|error| file_error(path, &error))?;
     let bytes = file.metadata().map_or(0, |metadata| metadata.len());
@@ -46,9 +46,11 @@ pub(super) fn read(
         ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| broken(path, error))?;
     let total = reader.metadata().file_metadata().num_rows().max(1) as u64;
     let reader = reader.with_batch_size(BATCH_ROWS).build().map_err(|error| broken(path, error))?;
+    let work = progress::begin(Kind::CopyFromFile, Some(from.writer.table().shown()));
+    work.stage(Phase::Copying, Unit::Bytes, Some(bytes));
     let since = from.is_followed().then(|| tx.savepoint());
     let mut cx = WriteContext::new(env, tx, locks);
-    let (mut late, mut rows) = (Late::new(), 0);
+    let (mut late, mut rows, mut read, mut told) = (Late::new(), 0, 0, 0);
     for batch in reader {
         if env.cancel.is_cancelled() {
             return Err(SqlError::new(
@@ -57,8 +59,15 @@ pub(super) fn read(
             ));
         }
         let batch = batch.map_err(|error| broken(path, error.into()))?;
-        rows += store(from, &batch, &mut cx, &mut late)?;
-        progress(rows, bytes * rows.min(total) / total);
+        let in_batch = batch.num_rows() as u64;
+        let stored = store(from, &batch, &mut cx, &mut late)?;
+        (rows, read) = (rows + stored, read + in_batch);
+        work.rows(stored);
+        work.excluded(in_batch - stored);
+        // The part of the file's bytes that the part of its rows is taken for.
+        let reached = (u128::from(bytes) * u128::from(read.min(total)) / u128::from(total)) as u64;
+        work.bytes(reached - told);
+        told = reached;
     }
     from.writer.finish(&cx, late)?;
     if let Some(since) = &since {

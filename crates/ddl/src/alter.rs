@@ -9,7 +9,8 @@ use datafusion::sql::sqlparser::ast::{
     GeneratedAs, Ident, ObjectName, ObjectNamePart, RenameTableNameKind, SqlOption,
     TableConstraint, VisitMut, VisitorMut,
 };
-use halcyon_store::{ColumnDef as StoreColumn, Partition, Value, ValueRef};
+use halcyon_base::progress::{self, Kind, Phase, Unit};
+use halcyon_store::{ColumnDef as StoreColumn, Partition, RowRef, Value, ValueRef};
 
 use super::constraint::{
     Judged, add_check, add_foreign_key, add_key, key_columns, mirror, verify_check,
@@ -47,7 +48,7 @@ pub(super) fn alter(cx: &mut DdlContext<'_>, alter: &AlterTable) -> Result<()> {
         );
         return Ok(());
     }
-    let mut collation = None;
+    let (mut collation, mut work) = (None, None);
     for operation in &alter.operations {
         if let Some(name) = type_collation(operation) {
             collation = Some(name);
@@ -71,6 +72,9 @@ pub(super) fn alter(cx: &mut DdlContext<'_>, alter: &AlterTable) -> Result<()> {
             continue;
         }
         let table = changeable(cx, &name)?;
+        let work =
+            work.get_or_insert_with(|| progress::begin(Kind::AlterTable, Some(table.shown())));
+        let _within = work.enter();
         if let Some((column, if_exists)) = dropped_expression(operation) {
             drop_expression(cx, &table, &column, if_exists)?;
             continue;
@@ -345,17 +349,23 @@ fn fill_column(
         _ => None,
     };
     let storage = StoreColumn { ty: ty.storage(), nullable: true };
+    cx.stage_over(draft, Phase::RewritingRows)?;
     cx.alter_all(draft, |root| {
+        let told = progress::Rows::default();
         if not_null && once == Some(Value::Null) && root.row_count() > 0 {
             return Err(contains_null(draft, at));
         }
         match &once {
-            Some(value) => root.add_column(storage, value.as_ref()),
+            Some(value) => {
+                root.add_column(storage, value.as_ref());
+                progress::rows(root.row_count());
+            }
             None => {
                 root.add_column(storage, ValueRef::Null);
                 let rows: Vec<_> = root.rows().map(|row| row.id()).collect();
                 let mut arena = Arena::new();
                 for row in rows {
+                    told.next();
                     {
                         let none = |_| unreachable!("a default has no source row");
                         let value = cell.value(env, &mut Some(zone), none, &[], ty, &arena)?;
@@ -386,11 +396,14 @@ fn fill_generated(
     let generated = Generated::bind(&cx.binder(), draft, Some(&[at]))?;
     let env = cx.env;
     let storage = StoreColumn { ty: ty.storage(), nullable: true };
+    cx.stage_over(draft, Phase::RewritingRows)?;
     cx.alter_all(draft, |root| {
         root.add_column(storage, ValueRef::Null);
         let rows: Vec<_> = root.rows().map(|row| row.id()).collect();
+        let told = progress::Rows::default();
         for row in rows {
             SqlError::unless_interrupted()?;
+            told.next();
             let arena = Arena::new();
             let present = root.row(row).expect("it was just listed");
             let values: Vec<Value> = present.values().map(|value| value.to_owned()).collect();
@@ -738,8 +751,14 @@ fn set_not_null(cx: &mut DdlContext<'_>, table: &Arc<Table>, at: u16) -> Result<
     if table.columns[at as usize].not_null {
         return Ok(());
     }
+    cx.stage_over(table, Phase::CheckingRows)?;
     cx.alter_all(table, |root| {
-        if root.rows().any(|row| row.value(at as usize).is_null()) {
+        let told = progress::Rows::default();
+        let is_null = |row: RowRef<'_>| {
+            told.next();
+            row.value(at as usize).is_null()
+        };
+        if root.rows().any(is_null) {
             return Err(contains_null(table, at));
         }
         root.set_nullable(at as usize, false);
@@ -855,13 +874,18 @@ fn set_type(
     let (env, schema) = (cx.env, draft.store_schema());
     let zone = TimeZone::parse(&env.session.time_zone).unwrap_or_default();
     let all: Vec<usize> = (0..table.columns.len()).collect();
+    let visits = 1 + draft.indexes.iter().map(index::visits).sum::<u64>();
+    let rows = cx.count_rows(table)? * visits;
+    progress::stage(Phase::RewritingRows, Unit::Rows, Some(rows));
     cx.alter_all(table, |root| {
+        let told = progress::Rows::default();
         let mut fresh = Partition::new(schema.clone()).latched(root.is_latched());
         for segment in root.segments() {
             let mut columns: Vec<ArrayRef> = segment.batch(&all).columns;
             let mut writer = ArrayWriter::for_storage(to, columns[0].len());
             let mut arena = Arena::new();
             for row in segment.rows() {
+                told.next();
                 let values: Vec<ValueRef<'_>> = row.values().collect();
                 let value = match &using {
                     None => coerce::assign(values[at as usize], column.ty, to, &zone, &arena)?,
@@ -879,6 +903,7 @@ fn set_type(
             columns[at as usize] = writer.finish();
             fresh.append(&columns).expect("columns of a segment fit a partition");
         }
+        drop(told);
         for index in &draft.indexes {
             index::add(&mut fresh, &draft, index)?;
         }

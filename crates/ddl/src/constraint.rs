@@ -9,6 +9,7 @@ use datafusion::sql::sqlparser::ast::{
     ReferentialAction, TableConstraint,
 };
 use halcyon_base::ids::{IndexId, TableId};
+use halcyon_base::progress::{self, Phase};
 use halcyon_store::{Conflict, Partition, ValueRef};
 
 use super::{DdlContext, fold, parts, row_schema, temporary};
@@ -552,10 +553,13 @@ pub(super) fn verify_check(
     check: &Check,
 ) -> Result<()> {
     let program = constraints::compile_check(&cx.binder(), table, check)?;
+    cx.stage_over(table, Phase::CheckingRows)?;
     let handles = cx.lock(table)?;
     let arena = halcyon_sql::coerce::Arena::new();
+    let told = progress::Rows::default();
     for handle in handles {
         for row in cx.tx.read(handle).rows() {
+            told.next();
             let values: Vec<ValueRef<'_>> = row.values().collect();
             if !constraints::holds(&program, &values, cx.env, &arena)? {
                 return Err(SqlError::new(
@@ -580,12 +584,15 @@ pub(super) fn verify_foreign_key(
     key: &ForeignKey,
 ) -> Result<()> {
     let target = cx.catalog.table(key.target).clone();
+    cx.stage_over(table, Phase::CheckingRows)?;
     let own = cx.lock(table)?;
     let theirs = cx.lock_cells(&target.cells, halcyon_txn::Mode::Shared)?;
     let lookup = constraints::KeyLookup::new(table, key, &target);
     let mut buffer = halcyon_store::KeyBuf::new();
+    let told = progress::Rows::default();
     for handle in own {
         for row in cx.tx.read(handle).rows() {
+            told.next();
             let values: Vec<ValueRef<'_>> =
                 key.columns.iter().map(|column| row.value(*column as usize)).collect();
             if constraints::refers_to_nothing(table, key, &values)? {

@@ -8,6 +8,7 @@ use datafusion::sql::sqlparser::ast::{
     self, CreateIndex, Expr, IndexType, ObjectName, VisitMut, VisitorMut,
 };
 use halcyon_base::ids::IndexId;
+use halcyon_base::progress::{self, Kind, Object};
 
 use super::constraint::{
     KEY_COLUMNS_MAX, key_column, not_unique, refuse_key_without_partition_column,
@@ -72,6 +73,8 @@ pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateIndex) -> Result<()
         collations,
         ..Index::new(IndexId(cx.catalog.ids.oid()), name, columns)
     };
+    let work = progress::begin(Kind::CreateIndex, Some(table.shown()));
+    let _within = work.enter();
     build(cx, &table, &index)?;
     attach(cx, &table, index);
     Ok(())
@@ -372,15 +375,25 @@ fn columns(table: &Table, create: &CreateIndex) -> Result<Vec<IndexColumn>> {
 
 /// Adds the index to every partition. Errors: 23505.
 pub(super) fn build(cx: &mut DdlContext<'_>, table: &Arc<Table>, index: &Index) -> Result<()> {
+    let rows = cx.count_rows(table)?;
+    let object = Object::new(&table.schema, &index.name, index.id.0);
+    progress::stage_of_index(object, rows * visits(index));
     cx.alter_all(table, |root| add(root, table, index))
+}
+
+/// How often [`add`] visits each row.
+pub(super) fn visits(index: &Index) -> u64 {
+    1 + u64::from(index.derived.is_some()) + u64::from(index.says_unique() && !index.unique)
 }
 
 /// Adds the index to a partition. Errors: 23505, also for keys that the index does not watch itself.
 pub(super) fn add(root: &mut Partition, table: &Table, index: &Index) -> Result<()> {
     if index.derived.is_some() {
         // The store computes keys without a way to fail, so each row is tried before.
+        let told = progress::Rows::default();
         for row in root.rows() {
             SqlError::unless_interrupted()?;
+            told.next();
             let values: Vec<ValueRef<'_>> = row.values().collect();
             halcyon_derived::key_of(index, &values)?;
         }

@@ -54,6 +54,7 @@ use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::{self, Statement};
 use halcyon_base::ids::TableId;
+use halcyon_base::progress::{self, Phase, Unit};
 use halcyon_store::Partition;
 use halcyon_txn::{LockHandle, Mode, PartitionCell, Transaction, WaitLimits};
 
@@ -293,6 +294,19 @@ impl DdlContext<'_> {
     fn lock_cells(&mut self, cells: &[Arc<PartitionCell>], mode: Mode) -> Result<Vec<LockHandle>> {
         let lock = |cell| self.tx.lock(cell, mode, &self.limits).map_err(lock_errors::of_any);
         cells.iter().map(lock).collect()
+    }
+
+    /// Rows of a table, which is locked for that.
+    fn count_rows(&mut self, table: &Table) -> Result<u64> {
+        let handles = self.lock(table)?;
+        Ok(handles.into_iter().map(|handle| self.tx.read(handle).row_count()).sum())
+    }
+
+    /// Begins the stage of a statement in which it visits each row of a table, which is locked for that.
+    fn stage_over(&mut self, table: &Table, phase: Phase) -> Result<()> {
+        let rows = self.count_rows(table)?;
+        progress::stage(phase, Unit::Rows, Some(rows));
+        Ok(())
     }
 
     /// Changes every partition of a table; the old roots come back if the statement is undone.

@@ -7,6 +7,7 @@ use datafusion::sql::sqlparser::ast::{
     self, CreateTable, CreateTableOptions, CreateView, Expr, Query, SetExpr, VisitMut, VisitorMut,
 };
 use halcyon_base::ids::TableId;
+use halcyon_base::progress::{self, Kind, Phase};
 use halcyon_store::{Partition, ValueRef};
 use halcyon_txn::{Mode, PartitionCell};
 use halcyon_view::Executor;
@@ -159,6 +160,8 @@ fn fill(
             roots.push((table.id, cx.tx.read(handle)));
         }
     }
+    let work = progress::begin(Kind::CreateMaterializedView, Some(table.shown()));
+    let _within = work.enter();
     let (ids, budget) = (&cx.catalog.ids, cx.catalog.budget.clone());
     let mut count = 0;
     let cell = |rows: Partition| {
@@ -234,10 +237,14 @@ pub(super) fn create_assertion(
     let guard = ViewGuard { schema, name, condition, owner: cx.user().to_owned() };
     let check = Check::new(guard.name.clone(), guard.condition.clone());
     let program = compile_check(&cx.binder(), &view, &check)?;
+    let work = progress::begin(Kind::CreateAssertion, Some(view.shown()));
+    let _within = work.enter();
+    cx.stage_over(&view, Phase::CheckingRows)?;
     let handle = cx.lock(&view)?[0];
     views::own(&view, cx.tx);
-    let arena = Arena::new();
+    let (arena, told) = (Arena::new(), progress::Rows::default());
     for row in cx.tx.read(handle).rows() {
+        told.next();
         let values: Vec<ValueRef<'_>> = row.values().collect();
         if program.eval(&values, cx.env, &arena)? == ValueRef::Bool(true) {
             return Err(violation(&guard, &view, &values));

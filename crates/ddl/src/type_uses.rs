@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use halcyon_base::ids::TableId;
+use halcyon_base::progress::{self, Phase};
 use halcyon_store::ValueRef;
 
 use super::{DdlContext, depends};
@@ -51,9 +52,11 @@ pub(super) fn breaks(
     condition: &Condition,
 ) -> Result<bool> {
     let program = constraints::compile_check(&cx.binder(), table, &condition.check)?;
-    let mut arena = Arena::new();
+    cx.stage_over(table, Phase::CheckingRows)?;
+    let (mut arena, told) = (Arena::new(), progress::Rows::default());
     for handle in cx.lock(table)? {
         for row in cx.tx.read(handle).rows() {
+            told.next();
             let values: Vec<ValueRef<'_>> = row.values().collect();
             if !constraints::holds(&program, &values, cx.env, &arena)? {
                 return Ok(true);

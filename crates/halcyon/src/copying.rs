@@ -108,7 +108,7 @@ pub(crate) fn begin(
             Outcome::CopyIn { columns, binary }
         }
         (false, DataPlace::File(_), RowAccess::Locked(tx, set)) => {
-            copied(plan.run_from_file(env, tx, &set.locks, &mut |_, _| {})?)
+            copied(plan.run_from_file(env, tx, &set.locks)?)
         }
     }))
 }

@@ -13,8 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,6 +23,7 @@ use std::time::{Duration, Instant};
 use halcyon_base::ids::{PartitionId, TableId};
 use halcyon_catalog::stored;
 use halcyon_catalog::{Catalog, Table, TableKind};
+pub(crate) use halcyon_copy::folder::{io_error, make_folder};
 use halcyon_derived::revive_indexes;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_store::Partition;
@@ -48,8 +48,8 @@ const FIRST: Lsn = Lsn(64);
 pub enum Opening {
     /// Reading the checkpoint: bytes read, and bytes in all.
     Checkpoint(u64, u64),
-    /// Replaying the log: bytes replayed.
-    Log(u64),
+    /// Replaying the log: bytes replayed, and in all, as far as is known before the log's end is found.
+    Log(u64, u64),
     /// Building indexes: partitions done, and partitions in all.
     Indexes(u64, u64),
 }
@@ -135,12 +135,6 @@ pub(crate) fn open(
     Ok(found)
 }
 
-/// Makes a folder that its owner alone may look into, unless it is there.
-pub(crate) fn make_folder(folder: &Path) -> Result<()> {
-    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    made.map_err(|error| io_error(&folder.display().to_string(), &error))
-}
-
 /// Opens a database on any storage, as [`open`] does in a folder.
 pub(crate) fn open_on(
     storage: Arc<dyn Storage>,
@@ -205,7 +199,7 @@ fn read(
     let told = |step| {
         progress(match step {
             Progress::Checkpoint(done, total) => Opening::Checkpoint(done, total),
-            Progress::Log(done) => Opening::Log(done),
+            Progress::Log(done, total) => Opening::Log(done, total),
         });
     };
     let recovered = recover(storage, workers, &told).map_err(damage_error)?;
@@ -453,12 +447,4 @@ fn damage_error(damage: Damage) -> SqlError {
             )
         }
     }
-}
-
-pub(crate) fn io_error(path: &str, error: &io::Error) -> SqlError {
-    let state = match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => SqlState::DISK_FULL,
-        _ => SqlState::IO_ERROR,
-    };
-    SqlError::new(state, format!("{path}: {error}"))
 }

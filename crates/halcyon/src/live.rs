@@ -156,6 +156,7 @@ impl Live for View {
         let done = durable.log.statistics();
         let last = *durable.last.lock();
         Some(LogRow {
+            database: durable.id,
             end: done.end.to_string(),
             durable: done.durable.to_string(),
             checkpoint: last.lsn.to_string(),
@@ -180,6 +181,7 @@ impl Live for View {
             let (statement, transaction) = account.bytes();
             SessionShare {
                 session: entry.id,
+                account: account.number(),
                 user: entry.role.clone(),
                 statement,
                 transaction,

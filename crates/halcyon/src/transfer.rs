@@ -4,20 +4,20 @@
 //! that an importing database's sequence would give out again. An export is written beside its
 //! target and then renamed, so a folder of the target's name is complete. An import is one
 //! transaction.
-//! `checksums.txt` has the length and CRC-32C of each Parquet file, since plain pages do not reveal
-//! a changed bit; a folder without that file (from another system, say) is accepted as it is.
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{ErrorKind, Read};
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::io::ErrorKind;
+use std::path::Path;
 use std::sync::Arc;
 
-use halcyon_base::crc32c;
-use halcyon_catalog::Catalog;
+use halcyon_base::progress::{self, Kind, Phase, Unit};
 use halcyon_catalog::temporary::schema_of;
+use halcyon_catalog::{Catalog, Table, TableKind};
 use halcyon_copy::DataPlace;
+use halcyon_copy::folder::{
+    CHECKSUMS, beside, bytes_of_rows, claim, missing, refuse_filled, summed, sync, verify, write,
+};
 use halcyon_ddl::export::{self, Export, FINISH, LOAD, RIGHTS, SCHEMA};
 use halcyon_plan::env::{Clock, Env, Roots};
 use halcyon_prepare::plan::{Plan, Prepared, Reach};
@@ -28,16 +28,11 @@ use halcyon_txn::Isolation;
 
 use crate::acquire::Snapshot;
 use crate::checkpoint::refuse_within;
-use crate::durable::{io_error, make_folder};
+use crate::durable::io_error;
 use crate::execute::Ran;
 use crate::session::Session;
 use crate::statement::{Statement, split_statements};
 use halcyon_plan::lock_errors::cancelled;
-
-const CHECKSUMS: &str = "checksums.txt";
-
-/// Bytes read at once for a checksum.
-const PIECE: usize = 1 << 20;
 
 impl Session {
     /// EXPORT DATABASE TO: writes scripts and Parquet files; returns the number of rows.
@@ -73,6 +68,13 @@ impl Session {
         for (name, text) in scripts {
             write(&folder.join(name), &text)?;
         }
+        let work = progress::begin(Kind::Export, None);
+        let is_written = |table: &&Arc<Table>| matches!(table.kind, TableKind::Ordinary);
+        let written: Vec<_> = shared.tables.values().filter(is_written).cloned().collect();
+        let roots = snapshot.roots_of(&written).into_iter().flatten();
+        let all = roots.map(|root| root.row_count()).sum();
+        work.stage(Phase::WritingTables, Unit::Rows, Some(all));
+        let _within = work.enter();
         let (mut rows, mut sums) = (0, String::new());
         for table in tables {
             if self.cancel.is_cancelled() {
@@ -127,7 +129,11 @@ impl Session {
                 Err(error) => return Err(missing(&folder.join(name), &error)),
             }
         }
+        let (work, bytes) = (progress::begin(Kind::Import, None), bytes_of_rows(folder));
+        let _within = work.enter();
+        work.stage(Phase::CheckingFiles, Unit::Bytes, Some(bytes));
         verify(folder)?;
+        work.stage(Phase::RunningScripts, Unit::Bytes, Some(bytes));
         let modes = Modes { isolation: Some(Isolation::Serializable), read_only: Some(false) };
         self.start(modes);
         self.vars.copy_folder = Some(folder.to_owned());
@@ -227,123 +233,5 @@ fn in_script(error: SqlError, name: &str) -> SqlError {
     match error.fields().detail {
         Some(_) => error,
         None => error.detail("Nothing was imported."),
-    }
-}
-
-/// 58P02, unless the folder does not exist or is empty.
-fn refuse_filled(folder: &Path) -> Result<()> {
-    let shown = folder.display().to_string();
-    let filled = match fs::read_dir(folder) {
-        Ok(mut entries) => entries.next().is_some(),
-        Err(error) if error.kind() == ErrorKind::NotFound => false,
-        Err(error) if error.kind() == ErrorKind::NotADirectory => true,
-        Err(error) => return Err(io_error(&shown, &error)),
-    };
-    match filled {
-        false => Ok(()),
-        true => Err(SqlError::new(
-            SqlState::DUPLICATE_FILE,
-            format!("{shown} is there and is no empty folder"),
-        )),
-    }
-}
-
-/// The folder for an unfinished export: beside the target, so that it can be renamed.
-fn beside(folder: &Path) -> Result<PathBuf> {
-    let Some(name) = folder.file_name() else {
-        let message = format!("\"{}\" names no folder to write", folder.display());
-        return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
-    };
-    let name = format!(".{}.unfinished", name.to_string_lossy());
-    Ok(folder.with_file_name(name))
-}
-
-/// Makes the folder for an unfinished export, empty, and locks it. What an export whose process ended
-/// has left there goes. Errors: 55006 if another export writes there.
-fn claim(beside: &Path, folder: &Path) -> Result<fs::File> {
-    let fail = |error: std::io::Error| io_error(&beside.display().to_string(), &error);
-    make_folder(beside)?;
-    let lock = fs::File::open(beside).map_err(fail)?;
-    let held = lock.try_lock().is_ok();
-    // Another export may just have ended, so that its folder has the name of the target by now.
-    let inode = |found: std::io::Result<fs::Metadata>| found.map(|found| found.ino()).ok();
-    if !held || inode(lock.metadata()) != inode(fs::metadata(beside)) {
-        let message = format!("another EXPORT DATABASE writes {}", folder.display());
-        return Err(SqlError::new(SqlState::OBJECT_IN_USE, message));
-    }
-    for entry in fs::read_dir(beside).map_err(fail)? {
-        fs::remove_file(entry.map_err(fail)?.path()).map_err(fail)?;
-    }
-    Ok(lock)
-}
-
-fn write(path: &Path, text: &str) -> Result<()> {
-    fs::write(path, text).map_err(|error| io_error(&path.display().to_string(), &error))?;
-    sync(Some(path))
-}
-
-/// Makes a file, or the names in a folder, durable.
-fn sync(path: Option<&Path>) -> Result<()> {
-    let path = path.unwrap_or(Path::new("."));
-    let synced = fs::File::open(path).and_then(|file| file.sync_all());
-    synced.map_err(|error| io_error(&path.display().to_string(), &error))
-}
-
-/// Length and checksum of a file.
-fn summed(path: &Path) -> Result<(u64, u32)> {
-    let fail = |error: std::io::Error| missing(path, &error);
-    let mut file = fs::File::open(path).map_err(fail)?;
-    let (mut bytes, mut sum, mut piece) = (0, 0, vec![0; PIECE]);
-    loop {
-        match file.read(&mut piece).map_err(fail)? {
-            0 => return Ok((bytes, sum)),
-            read => {
-                sum = crc32c::append(sum, &piece[..read]);
-                bytes += read as u64;
-            }
-        }
-    }
-}
-
-/// Compares the files of a folder with their checksums, if the folder has checksums.
-fn verify(folder: &Path) -> Result<()> {
-    let path = folder.join(CHECKSUMS);
-    let text = match fs::read_to_string(&path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(io_error(&path.display().to_string(), &error)),
-    };
-    for line in text.lines() {
-        let mut parts = line.splitn(3, ' ');
-        let (sum, bytes, name) = (parts.next(), parts.next(), parts.next());
-        let sum = sum.and_then(|sum| u32::from_str_radix(sum, 16).ok());
-        let bytes = bytes.and_then(|bytes| bytes.parse::<u64>().ok());
-        let (Some(sum), Some(bytes), Some(name)) = (sum, bytes, name) else {
-            let message = format!("{}: cannot read \"{line}\"", path.display());
-            return Err(SqlError::new(SqlState::DATA_CORRUPTED, message));
-        };
-        let file = folder.join(name);
-        if summed(&file)? != (bytes, sum) {
-            let message = format!("{} is not as it was exported", file.display());
-            return Err(SqlError::new(SqlState::DATA_CORRUPTED, message)
-                .detail("Its length or checksum differs from checksums.txt. Nothing was imported.")
-                .hint("If it was changed on purpose, remove its line there."));
-        }
-    }
-    Ok(())
-}
-
-/// 58P01 if the file does not exist.
-fn missing(path: &Path, error: &std::io::Error) -> SqlError {
-    let shown = path.display().to_string();
-    match error.kind() {
-        ErrorKind::NotFound | ErrorKind::NotADirectory => {
-            SqlError::new(SqlState::UNDEFINED_FILE, format!("{shown} is missing"))
-                .detail("Nothing was imported.")
-        }
-        ErrorKind::InvalidData => {
-            SqlError::new(SqlState::DATA_CORRUPTED, format!("{shown} is not text"))
-        }
-        _ => io_error(&shown, error),
     }
 }

@@ -23,6 +23,8 @@ mod class_state;
 #[path = "../../txn/tests/crashes/disk.rs"]
 #[expect(dead_code, reason = "crashes and flipped bits are for the tests of txn")]
 mod disk;
+#[path = "system_views/progress.rs"]
+mod progress;
 #[path = "system_views/workload.rs"]
 mod workload;
 
@@ -86,6 +88,26 @@ const SITUATIONS: &[Situation] = &[
             "cache_use",
         ],
         tasks_of_a_query,
+    ),
+    (
+        "progress",
+        &[
+            "session",
+            "command",
+            "schema",
+            "relation",
+            "unit",
+            "bytes",
+            "rows",
+            "rows_excluded",
+            "started",
+        ],
+        progress::a_copy_half_way,
+    ),
+    (
+        "progress",
+        &["work", "part_of", "index", "phase", "done", "total", "percent", "phase_started"],
+        progress::an_index_half_way,
     ),
     ("transactions", &["transaction", "session", "isolation", "started", "locks"], a_transaction),
     ("memory", &["schema", "relation", "partition", "partition_id", "rows"], memory_of_partitions),
@@ -357,7 +379,7 @@ macro_rules! views {
     };
 }
 
-views! { sessions statements locks workers noise cache interference tasks transactions memory memory_accounts views log settings workload_classes workload_mappings
+views! { sessions statements locks workers noise cache interference tasks progress transactions memory memory_accounts views log settings workload_classes workload_mappings
 m_workload_effective m_admission_control_statistics m_admission_control_queues m_admission_control_events
 m_workload_class_statistics m_workload_class_latency m_workload_controller }
 

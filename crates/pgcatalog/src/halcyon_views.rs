@@ -786,6 +786,8 @@ pub struct Accounts {
 pub struct SessionShare {
     /// Number of the session.
     pub session: u32,
+    /// Number of its account, by which its work is known; 0 for nobody's.
+    pub account: u16,
     /// Role that it was begun for.
     pub user: String,
     /// Of its last or running statement.
@@ -926,6 +928,8 @@ pub type AdvisoryRow = halcyon_txn::advisory::AdvisoryLock<AdvisoryKey>;
 /// The redo log.
 #[derive(Clone, Debug, Default)]
 pub struct LogRow {
+    /// Number of the database, by which its own work is known.
+    pub database: u128,
     /// Where the next record goes.
     pub end: String,
     /// Everything before is durable.

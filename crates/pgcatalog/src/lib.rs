@@ -23,6 +23,7 @@ mod measuring;
 mod memory;
 mod objects;
 mod pg_catalog;
+mod progress;
 mod rewrite;
 mod statics;
 mod system_tables;

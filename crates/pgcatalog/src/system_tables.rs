@@ -9,7 +9,8 @@ use std::sync::OnceLock;
 use super::objects::{System, SystemTable};
 use super::table::Def;
 use super::{
-    class_state, functions, halcyon_views, information_schema, pg_catalog, statics, workload_views,
+    class_state, functions, halcyon_views, information_schema, pg_catalog, progress, statics,
+    workload_views,
 };
 
 /// All system tables with their ids, in the order of schema and name.
@@ -49,7 +50,8 @@ fn of_all_schemas() -> Vec<(&'static str, &'static str, System)> {
     for defs in information_schema::tables() {
         tables.extend(written("information_schema", defs));
     }
-    let views = halcyon_views::VIEWS.iter().chain(workload_views::VIEWS).chain(class_state::VIEWS);
+    let views = halcyon_views::VIEWS.iter().chain(progress::VIEWS);
+    let views = views.chain(workload_views::VIEWS).chain(class_state::VIEWS);
     tables.extend(views.map(|view| ("halcyon", view.def.name, System::View(view))));
     tables
 }

@@ -18,7 +18,8 @@ use crate::latch::Latch;
 use crate::row::RowRef;
 use crate::value::{ColumnDef, Schema, ValueRef};
 use crate::vector::set_bits;
-use halcyon_base::{IndexId, RowId};
+use halcyon_base::{IndexId, RowId, progress};
+use std::cell::Cell;
 use std::sync::Arc;
 
 /// Key buffers that writes use again and again. A clone starts with empty ones.
@@ -326,16 +327,35 @@ impl Partition {
         assert!(self.index(def.id).is_none(), "index {} exists", def.id);
         let mut index = Index::new(def, &self.schema, self.latch.is_on());
         let rows: Vec<RowId> = self.rows().map(|row| row.id()).collect();
-        self.fill_index(&mut index, &rows)?;
+        let (told, left) = (progress::Rows::default(), Cell::new(rows.len()));
+        progress::scans_table();
+        self.fill_index_telling(&mut index, &rows, || {
+            told.next();
+            left.set(left.get() - 1);
+            if left.get() == 0 {
+                progress::loads_tree();
+            }
+        })?;
         self.indexes.push(index);
         Ok(())
     }
 
     /// Adds entries for rows that are there.
     pub(crate) fn fill_index(&self, index: &mut Index, rows: &[RowId]) -> Result<(), Conflict> {
+        self.fill_index_telling(index, rows, || {})
+    }
+
+    /// The same; calls `told` for each row whose key is made.
+    fn fill_index_telling(
+        &self,
+        index: &mut Index,
+        rows: &[RowId],
+        told: impl Fn(),
+    ) -> Result<(), Conflict> {
         index.insert_many(rows, |index, row, key| {
             let row = self.row(row).expect("an index is filled from rows");
             index.encode(&self.schema, key, |column| row.value(column));
+            told();
         })
     }
 

@@ -20,6 +20,7 @@ use arrow::datatypes::{DataType, Field, Schema as ArrowSchema, UInt32Type};
 use arrow_ipc::reader::FileReader;
 use arrow_ipc::writer::FileWriter;
 use halcyon_base::crc32c::{self, crc32c};
+use halcyon_base::progress::{self, Kind, Phase, Unit};
 use halcyon_base::{PartitionId, RowId};
 use halcyon_store::{ArrowType, ColumnDef, Partition, Schema, SegmentRef, Type};
 use std::fmt;
@@ -146,7 +147,11 @@ impl Contents {
                 storage.remove_folder(&name).map_err(failed(&name))?;
             }
         }
-        let written = self.write(storage, pace)?;
+        let kind = match founding {
+            Founding::New => Kind::Checkpoint,
+            Founding::Copy => Kind::Backup,
+        };
+        let written = self.write_as(kind, storage, pace)?;
         listing.close(lsn).map_err(&unmade)?;
         Ok(written)
     }
@@ -155,6 +160,19 @@ impl Contents {
     ///
     /// Errors: [`CheckpointError`]; the checkpoint before is still there.
     pub fn write(self, storage: &dyn Storage, pace: &Pace) -> Result<Written, CheckpointError> {
+        self.write_as(Kind::Checkpoint, storage, pace)
+    }
+
+    fn write_as(
+        self,
+        kind: Kind,
+        storage: &dyn Storage,
+        pace: &Pace,
+    ) -> Result<Written, CheckpointError> {
+        let work = progress::begin_for(Some(self.id), kind, None);
+        let rows = self.partitions.iter().map(|(_, root)| root.row_count()).sum();
+        work.stage(Phase::WritingTables, Unit::Rows, Some(rows));
+        let _within = work.enter();
         let (lsn, folder) = (self.lsn, path_of(self.lsn));
         let written = self.write_folder(storage, NEW, pace).inspect_err(|_| {
             // The folder only takes room; the next checkpoint begins by removing it, too.
@@ -257,6 +275,7 @@ impl Sink<'_, '_> {
     fn write_out(&mut self) -> io::Result<()> {
         self.file.write_at(self.sum.bytes, &self.gathered)?;
         let bytes = self.gathered.len() as u64;
+        progress::bytes(bytes);
         self.sum.crc = crc32c::append(self.sum.crc, &self.gathered);
         self.sum.bytes += bytes;
         self.unsynced += bytes;
@@ -319,7 +338,9 @@ fn write_rows(root: &Partition, out: &mut Sink<'_, '_>) -> io::Result<()> {
     let all: Vec<usize> = (0..root.schema().columns.len()).collect();
     for segment in root.segments() {
         let batch = RecordBatch::try_new(schema.clone(), columns_of(segment, &all));
-        writer.write(&batch.map_err(io_error)?).map_err(io_error)?;
+        let batch = batch.map_err(io_error)?;
+        writer.write(&batch).map_err(io_error)?;
+        progress::rows(batch.num_rows() as u64);
     }
     writer.finish().map_err(io_error)
 }

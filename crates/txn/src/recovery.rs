@@ -3,7 +3,7 @@
 use crate::checkpoint;
 use crate::log::damage::Damage;
 use crate::log::disk::{Storage, read_all};
-use crate::log::frame::{FOLDER, file_path};
+use crate::log::frame::{FOLDER, file_path, frame_bytes};
 use crate::log::manifest::{self, Known, Stage};
 use crate::log::reader::{self, LogEnd, Record};
 use crate::log::{Log, LogOptions, Lsn};
@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 pub enum Progress {
     /// Reading the checkpoint: bytes done, and in all.
     Checkpoint(u64, u64),
-    /// Doing the log again: bytes done.
-    Log(u64),
+    /// Doing the log again: bytes done, and in all, as far as is known before the log's end is found.
+    Log(u64, u64),
 }
 
 /// A database as it was when it was last open.
@@ -89,6 +89,8 @@ pub fn recover(
     // Places of the records, for the message if a worker cannot do a record again.
     let mut places: Vec<(String, Vec<u64>)> = Vec::new();
     let (mut record_count, mut bytes) = (0u64, 0u64);
+    let end = reader::least_end(storage, known.as_ref()).map_err(Damage::io(FOLDER))?;
+    let total = end.0.saturating_sub(loaded.lsn.0);
     let log = reader::read(storage, loaded.id, loaded.lsn, known.as_ref(), |place, record| {
         if places.last().is_none_or(|(path, _)| path != place.path) {
             places.push((place.path.to_owned(), Vec::new()));
@@ -102,8 +104,8 @@ pub fn recover(
             Record::Sequence(payload) => replay.sequence(payload),
         };
         record_count += 1;
-        bytes += payload.len() as u64;
-        progress(Progress::Log(bytes));
+        bytes += frame_bytes(payload.len()) as u64;
+        progress(Progress::Log(bytes, total.max(bytes)));
         done.map_err(|why| Damage::corrupt(place.path, place.offset, why.to_string()))
     })?;
     let catalog_changes = std::mem::take(&mut replay.catalog);

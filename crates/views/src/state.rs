@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 use halcyon_base::ids::TableId;
+use halcyon_base::progress;
 use halcyon_store::{Partition, RowRef, Value, ValueRef};
 use halcyon_txn::CancelToken;
 use halcyon_txn::view::ViewMaintainer;
@@ -176,9 +177,11 @@ impl ViewState {
         cancel: &CancelToken,
     ) -> Result<(), ViewError> {
         let inputs = Arc::clone(&self.inputs);
+        let told = progress::Rows::default();
         for (at, input) in inputs.iter().enumerate().filter(|(_, input)| input.table == table) {
             for row in root.rows() {
                 go_on(Some(cancel))?;
+                told.next();
                 self.event(at, &input.project_stored(row), 1)?;
             }
         }

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use halcyon_base::ids::{SessionId, TableId};
+use halcyon_base::progress::{self, Phase, Unit};
 use halcyon_base::sync::MutexGuard;
 use halcyon_store::{Partition, Value, ValueRef};
 use halcyon_txn::view::{
@@ -58,10 +59,16 @@ impl ViewProgram {
             ViewState::new(engine, Arc::clone(&inputs), self.columns, Arc::clone(&feed));
         state.write_first(&mut rows)?;
         state.engine.begin()?;
+        let tables: Vec<_> = tables.into_iter().collect();
+        let times = |table| state.inputs.iter().filter(|input| input.table == table).count() as u64;
+        let total = tables.iter().map(|(table, root)| times(*table) * root.row_count()).sum();
+        progress::stage(Phase::FillingView, Unit::Rows, Some(total));
         for (table, root) in tables {
             state.fill(table, root, cancel)?;
         }
+        progress::stage(Phase::WritingRows, Unit::Rows, None);
         state.write_for_good(&mut rows, cancel)?;
+        progress::rows(rows.row_count());
         let memory = ViewMemory::new(budget);
         memory.account(&state.engine)?;
         let cell = Arc::new(ViewCell::new(u64::from(id.0), cell(rows), state));

@@ -52,6 +52,9 @@ pub trait Backend {
     /// Notices since the last call.
     fn take_notices(&mut self) -> Vec<Message>;
 
+    /// The way to look at the session's statements while they run; `None` if there is none.
+    fn onlooker(&self) -> Option<Onlooker>;
+
     /// A function that ends the running statement from another thread.
     fn canceller(&self) -> Arc<dyn Fn() + Send + Sync>;
 
@@ -60,6 +63,29 @@ pub trait Backend {
 
     /// Name of the database, for the prompt.
     fn database(&self) -> String;
+}
+
+/// The way to look at a statement that runs: a second session, which asks for the first one's work.
+pub struct Onlooker {
+    /// Number of the session that runs the statement.
+    pub session: u32,
+    /// Opens the second session, on the thread that will use it; `None` if there can be none.
+    pub open: Box<dyn FnOnce() -> Option<Box<dyn Backend>> + Send>,
+}
+
+/// A receiver that keeps all rows.
+#[derive(Default)]
+pub struct Collected(pub Vec<Vec<Option<String>>>);
+
+impl Sink for Collected {
+    fn columns(&mut self, _: Vec<Column>) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    fn row(&mut self, row: Vec<Option<String>>) -> std::io::Result<()> {
+        self.0.push(row);
+        Ok(())
+    }
 }
 
 /// An error or notice, with the fields that psql shows.

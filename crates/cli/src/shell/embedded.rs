@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use halcyon::{Database, Outcome, ResultColumn, Rows, Session, SessionState, SqlError, SqlType};
 
-use super::backend::{Backend, BlockState, Done, Error, Message, Result, Sink};
+use super::backend::{Backend, BlockState, Done, Error, Message, Onlooker, Result, Sink};
 use super::print::{Column, ColumnKind};
 
 /// Bytes of COPY data handed over at once.
@@ -13,13 +13,14 @@ const CHUNK: usize = 64 * 1024;
 
 /// A session of a database in this process, which may have other sessions.
 pub struct Embedded {
+    database: Database,
     session: Session,
 }
 
 impl Embedded {
     /// A session of `database`.
     pub fn new(database: &Database) -> Self {
-        Embedded { session: database.session() }
+        Embedded { database: database.clone(), session: database.session() }
     }
 
     fn rows(&mut self, mut rows: Rows, sink: &mut dyn Sink) -> Result<u64> {
@@ -106,6 +107,12 @@ impl Backend for Embedded {
 
     fn take_notices(&mut self) -> Vec<Message> {
         self.session.take_notices().iter().map(|notice| message("NOTICE", notice)).collect()
+    }
+
+    fn onlooker(&self) -> Option<Onlooker> {
+        let database = self.database.clone();
+        let open = move || Some(Box::new(Embedded::new(&database)) as Box<dyn Backend>);
+        Some(Onlooker { session: self.session.id(), open: Box::new(open) })
     }
 
     fn canceller(&self) -> Arc<dyn Fn() + Send + Sync> {

@@ -28,7 +28,7 @@ use rustyline::history::DefaultHistory;
 use rustyline::{CompletionType, Config, Editor};
 
 pub use backend::Backend;
-use backend::{BlockState, Done, Error, Result, Sink};
+use backend::{BlockState, Collected, Done, Error, Result, Sink};
 use complete::{Assistant, SharedNames};
 use copy::{Copy, CopyPlace};
 pub use embedded::Embedded;
@@ -62,10 +62,14 @@ pub struct Options {
     /// Go on after an error in -c, -f or standard input
     #[arg(long)]
     pub keep_going: bool,
+    /// Show no progress of long statements on the terminal
+    #[arg(long)]
+    pub no_progress: bool,
 }
 
 /// Runs the shell as `options` say.
 pub fn run(options: &Options) -> ExitCode {
+    let shows_progress = !options.no_progress && io::stderr().is_terminal();
     let backend: Box<dyn Backend> = match (&options.connect, &options.data) {
         (None, folder) => {
             match crate::data::open(folder.as_deref(), &options.tuning, Workers::default(), None) {
@@ -73,7 +77,7 @@ pub fn run(options: &Options) -> ExitCode {
                 Err(code) => return code,
             }
         }
-        (Some(url), _) => match Remote::connect(url) {
+        (Some(url), _) => match Remote::connect(url, shows_progress) {
             Ok(remote) => Box::new(remote),
             Err(error) => {
                 eprint!("{}", error.show(""));
@@ -92,6 +96,7 @@ pub fn run(options: &Options) -> ExitCode {
     let mut shell = Shell::new(backend, options.connect.is_none(), options.format, out);
     shell.interrupt = interrupt;
     shell.keep_going = options.keep_going;
+    shell.shows_progress = shows_progress;
     match shell.all(options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(Stop::Quit) => ExitCode::SUCCESS,
@@ -118,9 +123,10 @@ pub struct Shell {
     local: bool,
     style: Style,
     timing: bool,
-    /// Whether a user sits at a terminal: then errors do not end the input, and long work shows its
-    /// progress.
+    /// Whether a user sits at a terminal: then errors do not end the input.
     interactive: bool,
+    /// Whether long statements show how far they are, on the terminal that stderr is.
+    shows_progress: bool,
     /// Whether statements after a failed one are run all the same.
     keep_going: bool,
     out: Box<dyn Write>,
@@ -146,6 +152,7 @@ impl Shell {
             style: Style { format, ..Style::default() },
             timing: false,
             interactive: false,
+            shows_progress: false,
             keep_going: false,
             out,
             err: Box::new(io::stderr()),
@@ -247,7 +254,7 @@ impl Shell {
 
     fn run(&mut self, text: &str) -> Result<Option<String>> {
         let _running = self.interrupt.running(self.backend.canceller());
-        let _spinner = progress::Spinner::start(self.interactive);
+        let _watch = self.watch();
         let mut screen = Screen { out: &mut *self.out, style: &self.style, printer: None };
         let done = self.backend.run(text, &mut screen);
         // Rows before an error are printed, too, as far as the format allows.
@@ -255,6 +262,12 @@ impl Shell {
         let Done { tag, had_rows } = done?;
         printed?;
         Ok((!had_rows).then_some(tag))
+    }
+
+    /// Shows how far the statement is that is about to run, until the guard is dropped.
+    fn watch(&self) -> progress::Watch {
+        let onlooker = self.shows_progress.then(|| self.backend.onlooker());
+        progress::Watch::start(onlooker.flatten())
     }
 
     fn copy_in(&mut self, text: &str, data: &mut dyn Read) -> Result<Option<String>> {
@@ -278,7 +291,8 @@ impl Shell {
         let statement = copy.statement.as_str();
         match (&copy.place, copy.into) {
             (CopyPlace::File(path), true) => {
-                self.copy_in(statement, &mut progress::ReadWithBar::open(path)?)
+                let mut file = progress::ReadWithBar::open(path, self.shows_progress)?;
+                self.copy_in(statement, &mut file)
             }
             (CopyPlace::Standard, true) => self.copy_in(statement, &mut io::stdin().lock()),
             (place, false) => {
@@ -286,6 +300,7 @@ impl Shell {
                 let rows = match place {
                     CopyPlace::Standard => self.backend.copy_out(statement, &mut self.out)?,
                     CopyPlace::File(path) => {
+                        let _watch = self.watch();
                         let file = File::create(path).map_err(|e| progress::named(path, &e))?;
                         let mut file = BufWriter::new(file);
                         let rows = self.backend.copy_out(statement, &mut file)?;
@@ -571,21 +586,6 @@ impl Sink for Screen<'_> {
     fn row(&mut self, row: Vec<Option<String>>) -> io::Result<()> {
         let printer = self.printer.as_mut().expect("columns come before rows");
         printer.row(self.out, self.style, row)
-    }
-}
-
-/// A receiver that keeps all rows.
-#[derive(Default)]
-struct Collected(Vec<Vec<Option<String>>>);
-
-impl Sink for Collected {
-    fn columns(&mut self, _: Vec<Column>) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn row(&mut self, row: Vec<Option<String>>) -> io::Result<()> {
-        self.0.push(row);
-        Ok(())
     }
 }
 

@@ -10,7 +10,9 @@ use tokio::runtime::Runtime;
 use tokio_postgres::types::Type;
 use tokio_postgres::{AsyncMessage, Client, Config, NoTls, SimpleQueryMessage};
 
-use super::backend::{Backend, BlockState, Done, Error, Message, Result, Sink};
+use super::backend::{
+    Backend, BlockState, Collected, Done, Error, Message, Onlooker, Result, Sink,
+};
 use super::print::{Column, ColumnKind};
 
 /// Bytes of COPY data sent at once.
@@ -23,13 +25,17 @@ pub struct Remote {
     notices: Arc<Mutex<VecDeque<Message>>>,
     database: String,
     state: BlockState,
+    config: Config,
+    /// Number of the session on the server, if it was asked for.
+    session: Option<u32>,
 }
 
 impl Remote {
     /// Connects to `postgresql://user:password@host:port/database` or `host=… port=…`.
     ///
-    /// TLS is not supported: a server on another machine is reached through a tunnel.
-    pub fn connect(url: &str) -> Result<Self> {
+    /// TLS is not supported: a server on another machine is reached through a tunnel. `watched`: the session's
+    /// statements are to be looked at while they run ([`Backend::onlooker`]).
+    pub fn connect(url: &str, watched: bool) -> Result<Self> {
         let mut config: Config =
             url.parse().map_err(|error| Error::Connection(format!("{url}: {error}")))?;
         if config.get_user().is_none() {
@@ -38,6 +44,18 @@ impl Remote {
         if config.get_application_name().is_none() {
             config.application_name("halcyon shell");
         }
+        let mut remote = Self::open(config)?;
+        if watched {
+            let mut rows = Collected::default();
+            // A server of another kind has no number, or no progress.
+            let _ = remote.run("SELECT pg_backend_pid()", &mut rows);
+            let number = rows.0.into_iter().flatten().flatten().next();
+            remote.session = number.and_then(|number| number.parse().ok());
+        }
+        Ok(remote)
+    }
+
+    fn open(config: Config) -> Result<Self> {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let notices = Arc::new(Mutex::new(VecDeque::new()));
@@ -54,7 +72,15 @@ impl Remote {
             }
         });
         let database = config.get_dbname().or(config.get_user()).unwrap_or_default().to_owned();
-        Ok(Remote { runtime, client, notices, database, state: BlockState::Idle })
+        Ok(Remote {
+            runtime,
+            client,
+            notices,
+            database,
+            state: BlockState::Idle,
+            config,
+            session: None,
+        })
     }
 
     /// Types of the result's columns; none for statements that cannot be prepared.
@@ -149,6 +175,16 @@ impl Backend for Remote {
         // Notices travel on another task; those before the result have been read before it.
         self.runtime.block_on(future::ready(()));
         self.notices.lock().expect("nobody panics with it").drain(..).collect()
+    }
+
+    fn onlooker(&self) -> Option<Onlooker> {
+        let (session, mut config) = (self.session?, self.config.clone());
+        config.application_name("halcyon shell, progress");
+        let open = move || {
+            let second = Remote::open(config).ok()?;
+            Some(Box::new(second) as Box<dyn Backend>)
+        };
+        Some(Onlooker { session, open: Box::new(open) })
     }
 
     fn canceller(&self) -> Arc<dyn Fn() + Send + Sync> {

@@ -1,8 +1,9 @@
 // Sessions, and who waits for whom; both can be cancelled and ended from here.
 
 import { ask, sqlOf } from "../api.js";
+import { progress } from "../chart.js";
 import { card, confirmed, empty, fill, h, svg, toast } from "../dom.js";
-import { objects, since } from "../format.js";
+import { bytes, count, objects, since } from "../format.js";
 import { Table } from "../table.js";
 
 export const title = "Sessions and locks";
@@ -72,6 +73,12 @@ function graph(edges, sessions) {
       lines, boxes));
 }
 
+/// How much is done, of how much, in the work's unit.
+function amounts({ unit, done, total }) {
+  const amount = unit === "bytes" ? bytes : count;
+  return `${amount(done)}${total === null ? "" : ` of ${amount(total)}`}${unit === "bytes" ? "" : ` ${unit}`}`;
+}
+
 const short = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
 
 export function make() {
@@ -90,6 +97,16 @@ export function make() {
     },
     { key: "statement_started", label: "Statement", long: true, show: (row) => (row.statement ? [row.state === "active" && h("span", { class: "faint" }, `${since(row.statement_started)} · `), h("code", { title: row.statement }, short(row.statement.replace(/\s+/g, " "), 200))] : "–") },
   ], { sortBy: "session", descending: false });
+  const works = new Table("Work that lasts", [
+    { key: "work", label: "Work", numeric: true },
+    { key: "command", label: "Command", show: (row) => [row.part_of !== null && h("span", { class: "faint" }, `of ${row.part_of} · `), row.command] },
+    { key: "relation", label: "Of", show: (row) => (row.relation === null ? "–" : [`${row.schema}.${row.relation}`, row.index && h("span", { class: "faint" }, ` · ${row.index}`)]) },
+    { key: "phase", label: "Phase" },
+    { key: "percent", label: "Progress", show: (row) => progress(row.percent, `${row.command} of work ${row.work}`) },
+    { key: "done", label: "Done", numeric: true, show: (row) => amounts(row) },
+    { key: "started", label: "Since", show: (row) => since(row.started) },
+    { key: "session", label: "Session", numeric: true, show: (row) => row.session ?? "the database" },
+  ], { sortBy: "work", descending: false, none: "Nothing that lasts is under way." });
   const queue = new Table("Statements that wait to be let in", [
     { key: "connection_id", label: "Session", numeric: true },
     { key: "workload_class_name", label: "Class" },
@@ -104,11 +121,13 @@ export function make() {
     const edges = waits(objects(data.queries.locks));
     fill(picture, edges.length === 0 ? empty("Nobody waits for a lock.") : graph(edges.slice(0, 60), sessions));
     list.show(sessions);
+    works.show(objects(data.queries.progress));
     queue.show(objects(data.queries.queue));
   }
   const element = h("div", { class: "grid" },
     card("Who waits for whom", { wide: true, sql: sqlOf("sessions", "locks"), note: "An arrow points from a session that waits to one that holds the lock." }, picture),
     card("Sessions", { wide: true, sql: sqlOf("sessions", "sessions"), note: "Statements of other roles are shown to superusers." }, list.element),
+    card("Work that lasts", { wide: true, sql: sqlOf("sessions", "progress"), note: "COPY, indexes, views, changes of tables, writes of many rows, exports and checkpoints." }, works.element),
     card("At the gate", { wide: true, sql: sqlOf("sessions", "queue") }, queue.element));
   return { element, show };
 }

@@ -14,6 +14,7 @@ use arrow::compute::{CastOptions, cast_with_options, take};
 use arrow::datatypes::DataType;
 use datafusion::sql::sqlparser::ast;
 use halcyon_base::ids::RowId;
+use halcyon_base::progress::Kind;
 use halcyon_store::{AppendError, KeyBuf, Value, ValueRef};
 use halcyon_txn::{LockHandle, Mode, Transaction, WaitLimits};
 
@@ -137,8 +138,8 @@ impl Writer {
         late: &mut Late,
     ) -> Result<u64> {
         let rows = columns.first().map_or(0, |column| column.len());
-        if rows >= PAUSE_ROWS {
-            cx.lasts(rows);
+        if rows >= PAUSE_ROWS || cx.work.is_some() {
+            cx.lasts(rows, None);
         }
         cx.takes_turns();
         let columns = self.complete(cx.env, columns, rows)?;
@@ -376,6 +377,7 @@ impl Source {
         if matches!(self.source, QuerySource::Analytical(_)) {
             let batches = self.source.stream(env, Roots::Locked(tx, &locks))?;
             let mut cx = WriteContext::new(env, tx, &locks);
+            cx.shown = Some((Kind::CreateTableAs, table));
             for batch in batches {
                 let columns = writer.arrange(&batch?, env, zone)?;
                 written += writer.append(&mut cx, handles, columns, &mut late)?;
@@ -386,6 +388,7 @@ impl Source {
         let roots = Roots::Locked(tx, &locks);
         self.source.collect(env, roots, &mut Scratch::default(), &mut rows)?;
         let mut cx = WriteContext::new(env, tx, &locks);
+        cx.shown = Some((Kind::CreateTableAs, table));
         for start in (0..rows.len()).step_by(BATCH_ROWS) {
             let range = start..rows.len().min(start + BATCH_ROWS);
             let columns = arrays(&rows, range, table)?;

@@ -362,7 +362,7 @@ impl Effects {
         let count = acts.len();
         for (number, act) in acts.into_iter().enumerate() {
             if number % PAUSE_ROWS == PAUSE_ROWS - 1 {
-                cx.lasts(count);
+                cx.lasts(PAUSE_ROWS, Some(count));
             }
             if number % LOOK_ROWS == LOOK_ROWS - 1 {
                 cx.takes_turns();

@@ -756,7 +756,7 @@ impl Insert {
             self.run_row(cx, cells, rows, at, key, arena, &mut progress)?;
             if number % 256 == 255 {
                 arena.reset();
-                cx.lasts(count);
+                cx.lasts(256, Some(count));
             }
             if number % LOOK_ROWS == LOOK_ROWS - 1 {
                 cx.takes_turns();

@@ -48,6 +48,7 @@ use datafusion::sql::sqlparser::ast::{
     self, Expr, Value as AstValue, Visit, VisitMut, Visitor, VisitorMut,
 };
 use halcyon_base::ids::{RowId, TableId};
+use halcyon_base::progress::{self, Kind, Work};
 use halcyon_store::{Partition, Value};
 use halcyon_txn::{Mode, Transaction};
 
@@ -469,14 +470,20 @@ impl WritePlan {
     }
 
     /// Runs a single INSERT, UPDATE or DELETE, without views.
-    fn run_kind(
-        &self,
-        cx: &mut WriteContext<'_>,
+    fn run_kind<'c>(
+        &'c self,
+        cx: &mut WriteContext<'c>,
         scratch: &mut Scratch,
         returning: Option<&mut dyn RowSink>,
     ) -> Result<u64> {
         // Boxed, so that taking it out and putting it back moves a word, not the buffers' heads.
         let mut own = scratch.write.take().unwrap_or_default();
+        let kind = match &self.kind {
+            WriteKind::Insert(_) | WriteKind::Compound(_) => Kind::Insert,
+            WriteKind::Update(_) => Kind::Update,
+            WriteKind::Delete(_) => Kind::Delete,
+        };
+        cx.shown = Some((kind, &self.tables[self.kind.target()]));
         let written = match &self.kind {
             WriteKind::Insert(insert) => insert.run(cx, scratch, &mut own, returning),
             WriteKind::Update(update) => update.run(cx, scratch, &mut own, returning),
@@ -569,6 +576,9 @@ pub struct WriteContext<'a> {
     strict: bool,
     /// The turns that the statement takes with the workers once it has lasted.
     turns: Turns,
+    /// What others see of the statement once it has lasted, if they are to.
+    pub shown: Option<(Kind, &'a Table)>,
+    work: Option<Work>,
 }
 
 impl<'a> WriteContext<'a> {
@@ -583,6 +593,8 @@ impl<'a> WriteContext<'a> {
             skip: None,
             strict: false,
             turns: Turns::Short,
+            shown: None,
+            work: None,
         }
     }
 
@@ -603,10 +615,14 @@ impl<'a> WriteContext<'a> {
         self.turns.rest();
     }
 
-    /// Says that the statement has lasted, and writes so many rows in all.
+    /// Says that the statement has lasted, has written so many rows more, and writes so many in all.
     #[inline]
-    fn lasts(&mut self, rows: usize) {
-        self.turns.lasts(self.env, rows);
+    fn lasts(&mut self, more: usize, all: Option<usize>) {
+        self.turns.lasts(self.env, all.unwrap_or(more));
+        if let Some((kind, table)) = self.shown {
+            let begin = || progress::begin_writing(kind, table.shown(), all);
+            self.work.get_or_insert_with(begin).rows(more as u64);
+        }
     }
 
     /// Waits between two changes of rows if others have their turn. Cuts find the transaction at rest meanwhile.

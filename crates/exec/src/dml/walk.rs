@@ -44,7 +44,7 @@ pub(super) fn each_target_row<'c>(
         written += 1;
         if at % PAUSE_ROWS == PAUSE_ROWS - 1 {
             arena.reset();
-            cx.lasts(rows.len());
+            cx.lasts(PAUSE_ROWS, Some(rows.len()));
         }
         if at % LOOK_ROWS == LOOK_ROWS - 1 {
             cx.takes_turns();

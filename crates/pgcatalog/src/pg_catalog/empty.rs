@@ -173,12 +173,24 @@ pub(crate) const TABLES: &[Def] = &[
         ("heap_blks_vacuumed", Int8), ("index_vacuum_count", Int8),
         ("max_dead_tuples", Int8), ("num_dead_tuples", Int8),
     ]),
-    Def::empty("pg_stat_progress_create_index", &[
+    Def::empty("pg_stat_progress_analyze", &[
+        ("pid", Int4), ("datid", Oid), ("datname", Name), ("relid", Oid), ("phase", Text),
+        ("sample_blks_total", Int8), ("sample_blks_scanned", Int8),
+        ("ext_stats_total", Int8), ("ext_stats_computed", Int8),
+        ("child_tables_total", Int8), ("child_tables_done", Int8),
+        ("current_child_table_relid", Oid),
+    ]),
+    Def::empty("pg_stat_progress_cluster", &[
         ("pid", Int4), ("datid", Oid), ("datname", Name), ("relid", Oid),
-        ("index_relid", Oid), ("command", Text), ("phase", Text), ("lockers_total", Int8),
-        ("lockers_done", Int8), ("current_locker_pid", Int8), ("blocks_total", Int8),
-        ("blocks_done", Int8), ("tuples_total", Int8), ("tuples_done", Int8),
-        ("partitions_total", Int8), ("partitions_done", Int8),
+        ("command", Text), ("phase", Text), ("cluster_index_relid", Oid),
+        ("heap_tuples_scanned", Int8), ("heap_tuples_written", Int8),
+        ("heap_blks_total", Int8), ("heap_blks_scanned", Int8),
+        ("index_rebuild_count", Int8),
+    ]),
+    Def::empty("pg_stat_progress_basebackup", &[
+        ("pid", Int4), ("phase", Text), ("backup_total", Int8),
+        ("backup_streamed", Int8), ("tablespaces_total", Int8),
+        ("tablespaces_streamed", Int8),
     ]),
     Def::empty("pg_parameter_acl", &[
         ("oid", Oid), ("parname", Text), ("paracl", Acl),

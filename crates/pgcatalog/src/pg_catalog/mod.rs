@@ -9,6 +9,7 @@ mod descriptions;
 #[rustfmt::skip]
 mod empty;
 mod extensions;
+mod progress;
 mod reads;
 mod relations;
 mod roles;
@@ -20,7 +21,7 @@ use super::table::Def;
 pub(crate) use constraints::unique_index;
 
 /// The tables by topic.
-pub(crate) fn tables() -> [&'static [Def]; 11] {
+pub(crate) fn tables() -> [&'static [Def]; 12] {
     [
         relations::TABLES,
         attributes::TABLES,
@@ -29,6 +30,7 @@ pub(crate) fn tables() -> [&'static [Def]; 11] {
         descriptions::TABLES,
         roles::TABLES,
         activity::TABLES,
+        progress::TABLES,
         types::TABLES,
         zones::TABLES,
         extensions::TABLES,

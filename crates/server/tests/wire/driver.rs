@@ -283,6 +283,47 @@ fn copy_goes_both_ways_and_a_bad_line_leaves_nothing() {
 }
 
 #[test]
+fn another_client_sees_how_far_a_copy_is() {
+    let server = server();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let test = async {
+        let (client, other) = (connect(&server).await, connect(&server).await);
+        client.batch_execute("CREATE TABLE t (id INTEGER PRIMARY KEY)").await.unwrap();
+        let pid: i32 = client.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0);
+        let sink = client.copy_in("COPY t FROM STDIN").await.unwrap();
+        futures::pin_mut!(sink);
+        let data: String = (1000..2000).map(|id| format!("{id}\n")).collect();
+        let length = data.len() as i64;
+        sink.send(bytes::Bytes::from(data)).await.unwrap();
+        sink.flush().await.unwrap();
+        let text = "SELECT pid, relid::regclass::text, command, type, bytes_processed, bytes_total, \
+                    tuples_processed, tuples_excluded, datname FROM pg_stat_progress_copy";
+        let row = loop {
+            let row = other.query_one(text, &[]).await.unwrap();
+            if row.get::<_, i64>(4) == length {
+                break row;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        };
+        assert_eq!(row.get::<_, i32>(0), pid);
+        let words: [&str; 4] = [row.get(1), row.get(2), row.get(3), row.get(8)];
+        assert_eq!(words, ["t", "COPY FROM", "PIPE", "halcyon"]);
+        let counts: [i64; 3] = [row.get(5), row.get(6), row.get(7)];
+        assert_eq!(counts, [0, 1000, 0]);
+        assert_eq!(sink.finish().await.unwrap(), 1000);
+        assert!(other.query(text, &[]).await.unwrap().is_empty());
+        for (name, columns) in [("vacuum", 11), ("analyze", 12), ("cluster", 12), ("basebackup", 6)]
+        {
+            let text = format!("SELECT * FROM pg_stat_progress_{name}");
+            let statement = other.prepare(&text).await.unwrap();
+            assert_eq!(statement.columns().len(), columns, "{name}");
+            assert!(other.query(&statement, &[]).await.unwrap().is_empty(), "{name}");
+        }
+    };
+    runtime.block_on(async { tokio::time::timeout(PATIENCE, test).await.expect("no hang") });
+}
+
+#[test]
 fn a_copy_that_the_client_gives_up_leaves_nothing() {
     with_client(|client| async move {
         client.batch_execute("CREATE TABLE t (id INTEGER PRIMARY KEY)").await.unwrap();

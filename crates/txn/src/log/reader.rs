@@ -104,6 +104,12 @@ pub(crate) fn list(storage: &dyn Storage) -> io::Result<Vec<Lsn>> {
     Ok(storage.list(FOLDER)?.iter().filter_map(|name| first_of(name)).collect())
 }
 
+/// A place that the log reaches at least, without a look into its files. `known`: the manifest, if there is one.
+pub(crate) fn least_end(storage: &dyn Storage, known: Option<&Known>) -> io::Result<Lsn> {
+    let last = list(storage)?.last().copied().unwrap_or_default();
+    Ok(known.map_or(last, |known| last.max(known.durable)))
+}
+
 struct File<'a> {
     path: &'a str,
     bytes: &'a [u8],
