@@ -158,6 +158,16 @@ pub(super) fn define_column(
             }
             ColumnOption::Default(expr) => column.default = default(cx, expr, &column)?,
             ColumnOption::Generated { generated_as, sequence_options, generation_expr, .. } => {
+                let twice = match generation_expr {
+                    Some(_) => column.generated.as_ref().map(|_| "generation clauses specified"),
+                    None => column.identity.as_ref().map(|_| "identity specifications"),
+                };
+                if let Some(twice) = twice {
+                    let (column, table) = (&column.name, &table.name);
+                    let message =
+                        format!("multiple {twice} for column \"{column}\" of table \"{table}\"");
+                    return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+                }
                 if let Some(expr) = generation_expr {
                     // Bound once all columns are there.
                     let expr = index::without_table(index::bare(expr).clone(), table);
