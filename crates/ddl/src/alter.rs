@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::ast::{
     GeneratedAs, Ident, ObjectName, ObjectNamePart, RenameTableNameKind, SqlOption,
     TableConstraint, VisitMut, VisitorMut,
 };
-use halcyon_base::progress::{self, Kind, Phase, Unit};
+use halcyon_base::progress::{self, Kind, Phase, Unit, Work};
 use halcyon_store::{ColumnDef as StoreColumn, Partition, RowRef, Value, ValueRef};
 
 use super::constraint::{
@@ -19,8 +19,8 @@ use super::constraint::{
 use super::remove::{drop_foreign_key, needed_by};
 use super::sequence::Wish;
 use super::{
-    DdlContext, alter_view, fold, identity, index, names, parts, role, row_schema, sequence, table,
-    temporary, type_uses, using_index, view,
+    DdlContext, alter_key, alter_view, fold, identity, index, names, parts, role, row_schema,
+    sequence, table, temporary, type_uses, using_index, view,
 };
 use halcyon_catalog::{Index, IndexConstraint, Partitioning, Relation, Sequence, Table, TableKind};
 use halcyon_exec::constraints::mentioned_in;
@@ -49,7 +49,34 @@ pub(super) fn alter(cx: &mut DdlContext<'_>, alter: &AlterTable) -> Result<()> {
         return Ok(());
     }
     let (mut collation, mut work) = (None, None);
+    let mut types: Vec<TypeChange<'_>> = Vec::new();
     for operation in &alter.operations {
+        // What USING names is what the columns were before any of them has another type.
+        if let AlterTableOperation::AlterColumn { column_name, op } = operation
+            && let AlterColumnOperation::SetDataType { data_type, using, .. } = op
+            && type_collation(operation).is_none()
+            && dropped_expression(operation).is_none()
+            && passed_over(operation).is_none()
+        {
+            let table = changeable(cx, &name)?;
+            let column = fold(column_name);
+            is_changeable(&table, &column, "alter")?;
+            let at = table.require_column(&column)?;
+            if types.iter().any(|change| change.at == at) {
+                let message = format!("cannot alter type of column \"{column}\" twice");
+                return Err(SqlError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+            }
+            types.push(TypeChange {
+                at,
+                ty: data_type,
+                collation: collation.take(),
+                using: using.as_ref(),
+            });
+            continue;
+        }
+        if type_collation(operation).is_none() {
+            set_types(cx, &name, &mut types, &mut work)?;
+        }
         if let Some(name) = type_collation(operation) {
             collation = Some(name);
             continue;
@@ -84,20 +111,9 @@ pub(super) fn alter(cx: &mut DdlContext<'_>, alter: &AlterTable) -> Result<()> {
             table.require_column(&column)?;
             continue;
         }
-        let own = collation.take();
-        if let Some(own) = &own
-            && let AlterTableOperation::AlterColumn { column_name, op } = operation
-            && let AlterColumnOperation::SetDataType { data_type, using, .. } = op
-        {
-            let name = fold(column_name);
-            is_changeable(&table, &name, "alter")?;
-            let at = table.require_column(&name)?;
-            set_type(cx, &table, at, data_type, Some(own), using.as_ref())?;
-            continue;
-        }
         apply(cx, table, operation)?;
     }
-    Ok(())
+    set_types(cx, &name, &mut types, &mut work)
 }
 
 /// A change of a view that ALTER TABLE makes as ALTER VIEW does; `None` for what is no view, and for other changes.
@@ -258,6 +274,11 @@ pub(super) fn apply(
             rename_column(cx, &table, &fold(old_column_name), &fold(new_column_name))
         }
         Op::AlterColumn { column_name, op } => alter_column(cx, &table, &fold(column_name), op),
+        Op::AddConstraint { constraint: TableConstraint::ForeignKey(key), .. }
+            if alter_key::is_meant(key) =>
+        {
+            alter_key::alter(cx, &table, key)
+        }
         Op::AddConstraint { constraint, not_valid } => {
             let may_wait =
                 matches!(constraint, TableConstraint::Check(_) | TableConstraint::ForeignKey(_));
@@ -737,7 +758,8 @@ fn alter_column(
         AlterColumnOperation::SetNotNull => set_not_null(cx, table, at),
         AlterColumnOperation::DropNotNull => drop_not_null(cx, table, at),
         AlterColumnOperation::SetDataType { data_type, using, .. } => {
-            set_type(cx, table, at, data_type, None, using.as_ref())
+            let using = using.as_ref();
+            change_types(cx, table, &[TypeChange { at, ty: data_type, collation: None, using }])
         }
         AlterColumnOperation::AddGenerated { generated_as, sequence_options } => {
             let wish = Wish::from_ast(None, sequence_options.as_deref().unwrap_or(&[]))?;
@@ -800,15 +822,49 @@ fn drop_not_null(cx: &mut DdlContext<'_>, table: &Arc<Table>, at: u16) -> Result
     Ok(())
 }
 
-/// ALTER COLUMN … TYPE: builds every partition anew, the other columns as the vectors they are.
-fn set_type(
-    cx: &mut DdlContext<'_>,
-    table: &Arc<Table>,
+/// ALTER COLUMN … TYPE of one column.
+struct TypeChange<'a> {
     at: u16,
-    ty: &DataType,
-    collation: Option<&ObjectName>,
-    using: Option<&Expr>,
+    ty: &'a DataType,
+    collation: Option<ObjectName>,
+    using: Option<&'a Expr>,
+}
+
+/// What becomes of the values of a column whose type changes.
+struct Converted {
+    at: u16,
+    from: SqlType,
+    to: SqlType,
+    not_null: bool,
+    /// USING over the row as it was, and the type that it gives.
+    using: Option<(Program, SqlType)>,
+}
+
+/// Makes the changes that have been gathered, all at once.
+fn set_types(
+    cx: &mut DdlContext<'_>,
+    name: &[String],
+    changes: &mut Vec<TypeChange<'_>>,
+    work: &mut Option<Work>,
 ) -> Result<()> {
+    let changes = std::mem::take(changes);
+    if changes.is_empty() {
+        return Ok(());
+    }
+    let table = changeable(cx, name)?;
+    let work = work.get_or_insert_with(|| progress::begin(Kind::AlterTable, Some(table.shown())));
+    let _within = work.enter();
+    change_types(cx, &table, &changes)
+}
+
+/// Gives a column of the draft its other type. `table`: as it was before. Errors: those of the change.
+fn converted(
+    cx: &mut DdlContext<'_>,
+    table: &Table,
+    draft: &mut Table,
+    change: &TypeChange<'_>,
+) -> Result<Converted> {
+    let TypeChange { at, ty, ref collation, using } = *change;
     let (to, domain) = cx.column_type(ty)?;
     let of_domain = domain.and_then(|id| cx.catalog.type_numbered(id)?.domain());
     let collation = match collation {
@@ -862,15 +918,25 @@ fn set_type(
             Some((Program::compile(&bound, &schema)?, from))
         }
     };
-    let mut draft = (**table).clone();
-    draft.columns[at as usize].ty = to;
-    draft.columns[at as usize].domain = domain;
-    draft.columns[at as usize].collation = collation;
-    draft.refresh_arrow();
-    index::rebind(cx, &mut draft)?;
+    let own = &mut draft.columns[at as usize];
+    (own.ty, own.domain, own.collation) = (to, domain, collation);
     if let Some(text) = &column.default {
         super::constraint::check_default(&cx.binder(), &parse_expr(text)?, &column.name, to)?;
     }
+    Ok(Converted { at, from: column.ty, to, not_null: column.not_null, using })
+}
+
+/// ALTER COLUMN … TYPE: builds every partition anew, the other columns as the vectors they are.
+fn change_types(
+    cx: &mut DdlContext<'_>,
+    table: &Arc<Table>,
+    changes: &[TypeChange<'_>],
+) -> Result<()> {
+    let mut draft = (**table).clone();
+    let made = changes.iter().map(|change| converted(cx, table, &mut draft, change));
+    let made = made.collect::<Result<Vec<_>>>()?;
+    draft.refresh_arrow();
+    index::rebind(cx, &mut draft)?;
     let (env, schema) = (cx.env, draft.store_schema());
     let zone = TimeZone::parse(&env.session.time_zone).unwrap_or_default();
     let all: Vec<usize> = (0..table.columns.len()).collect();
@@ -882,25 +948,29 @@ fn set_type(
         let mut fresh = Partition::new(schema.clone()).latched(root.is_latched());
         for segment in root.segments() {
             let mut columns: Vec<ArrayRef> = segment.batch(&all).columns;
-            let mut writer = ArrayWriter::for_storage(to, columns[0].len());
+            let rows = columns[0].len();
+            let mut writers: Vec<ArrayWriter> =
+                made.iter().map(|change| ArrayWriter::for_storage(change.to, rows)).collect();
             let mut arena = Arena::new();
             for row in segment.rows() {
                 told.next();
                 let values: Vec<ValueRef<'_>> = row.values().collect();
-                let value = match &using {
-                    None => coerce::assign(values[at as usize], column.ty, to, &zone, &arena)?,
-                    Some((program, from)) => {
-                        let value = program.eval(&values, env, &arena)?;
-                        coerce::assign(value, *from, to, &zone, &arena)?
+                for (change, writer) in made.iter().zip(&mut writers) {
+                    let (value, from) = match &change.using {
+                        None => (values[change.at as usize], change.from),
+                        Some((program, from)) => (program.eval(&values, env, &arena)?, *from),
+                    };
+                    let value = coerce::assign(value, from, change.to, &zone, &arena)?;
+                    if value.is_null() && change.not_null {
+                        return Err(contains_null(table, change.at));
                     }
-                };
-                if value.is_null() && column.not_null {
-                    return Err(contains_null(table, at));
+                    writer.push(value)?;
                 }
-                writer.push(value)?;
             }
             arena.reset();
-            columns[at as usize] = writer.finish();
+            for (change, mut writer) in made.iter().zip(writers) {
+                columns[change.at as usize] = writer.finish();
+            }
             fresh.append(&columns).expect("columns of a segment fit a partition");
         }
         drop(told);
@@ -915,7 +985,9 @@ fn set_type(
     for check in &draft.checks {
         verify_check(cx, &draft, check)?;
     }
-    type_uses::verify_column(cx, &draft, at)?;
+    for change in changes {
+        type_uses::verify_column(cx, &draft, change.at)?;
+    }
     view::refuse_if_broken(cx, &table.schema, &table.name, "alter type of a column")
 }
 

@@ -18,6 +18,7 @@
 
 mod alter;
 mod alter_identity;
+mod alter_key;
 mod alter_view;
 mod collation;
 mod collation_uses;

@@ -137,27 +137,32 @@ pub(super) fn define_column(
         column.default = Some(format!("nextval('{}')", qualified.replace('\'', "''")));
         column.not_null = true;
     }
+    nulls_agree(definition, serial.is_some(), &table.name)?;
     for option in &definition.options {
         match &option.option {
-            ColumnOption::Null if column.not_null && serial.is_none() => {
-                return Err(SqlError::new(
-                    SqlState::SYNTAX_ERROR,
-                    format!(
-                        "conflicting NULL/NOT NULL declarations for column \"{}\"",
-                        column.name
-                    ),
-                ));
-            }
             ColumnOption::Null => {}
             ColumnOption::NotNull => column.not_null = true,
             ColumnOption::Default(_) if column.default.is_some() => {
                 return Err(SqlError::new(
                     SqlState::SYNTAX_ERROR,
-                    format!("multiple default values specified for column \"{}\"", column.name),
+                    format!(
+                        "multiple default values specified for column \"{}\" of table \"{}\"",
+                        column.name, table.name
+                    ),
                 ));
             }
             ColumnOption::Default(expr) => column.default = default(cx, expr, &column)?,
             ColumnOption::Generated { generated_as, sequence_options, generation_expr, .. } => {
+                let twice = match generation_expr {
+                    Some(_) => column.generated.as_ref().map(|_| "generation clauses specified"),
+                    None => column.identity.as_ref().map(|_| "identity specifications"),
+                };
+                if let Some(twice) = twice {
+                    let (column, table) = (&column.name, &table.name);
+                    let message =
+                        format!("multiple {twice} for column \"{column}\" of table \"{table}\"");
+                    return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+                }
                 if let Some(expr) = generation_expr {
                     // Bound once all columns are there.
                     let expr = index::without_table(index::bare(expr).clone(), table);
@@ -189,18 +194,41 @@ pub(super) fn define_column(
         return Err(SqlError::new(
             SqlState::SYNTAX_ERROR,
             format!(
-                "both {other} and generation expression specified for column \"{}\"",
-                column.name
+                "both {other} and generation expression specified for column \"{}\" of table \"{}\"",
+                column.name, table.name
             ),
         ));
     }
     if column.identity.is_some() && column.default.is_some() {
         return Err(SqlError::new(
             SqlState::SYNTAX_ERROR,
-            format!("both default and identity specified for column \"{}\"", column.name),
+            format!(
+                "both default and identity specified for column \"{}\" of table \"{}\"",
+                column.name, table.name
+            ),
         ));
     }
     Ok(column)
+}
+
+/// Errors: 42601 for NULL beside NOT NULL, an identity or a serial type.
+fn nulls_agree(definition: &ast::ColumnDef, is_serial: bool, table: &str) -> Result<()> {
+    let mut said = is_serial.then_some(false);
+    for option in &definition.options {
+        let says = match &option.option {
+            ColumnOption::Null => true,
+            ColumnOption::NotNull | ColumnOption::Generated { generation_expr: None, .. } => false,
+            _ => continue,
+        };
+        if said.replace(says).is_some_and(|said| said != says) {
+            let column = fold(&definition.name);
+            let message = format!(
+                "conflicting NULL/NOT NULL declarations for column \"{column}\" of table \"{table}\""
+            );
+            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message));
+        }
+    }
+    Ok(())
 }
 
 /// SEQUENCE NAME of a column's identity.

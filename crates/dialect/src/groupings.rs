@@ -2,8 +2,12 @@
 //!
 //! Invariant, checked by `grouping_sets_are_counted_before_they_are_made`: no plan has more than [`SETS_MAX`] sets in one GROUP BY.
 
-use datafusion::sql::sqlparser::ast::{Expr, GroupByExpr, Select, SelectItem, Value};
+use datafusion::sql::sqlparser::ast::{Expr, GroupByExpr, Ident, Select, SelectItem, Value};
+
+use crate::made::{call, quoted};
+use crate::shown_item_name;
 use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::identifier::fold;
 
 /// Sets of keys of one GROUP BY, as in PostgreSQL.
 const SETS_MAX: u64 = 4_096;
@@ -83,6 +87,66 @@ pub(crate) fn name_each_once(select: &mut Select) {
     });
 }
 
+/// Tells items of the list apart that are one expression and keys of sets both: `SELECT a AS x, a AS y … ROLLUP (x, y)`.
+///
+/// Each is NULL where its own key is not in the set. DataFusion knows keys by their expressions, so the second one gets
+/// another with the same value. Keys that name the item, or its place, follow by themselves.
+pub fn tell_items_apart(select: &mut Select) {
+    let GroupByExpr::Expressions(exprs, _) = &select.group_by else { return };
+    let is_sets =
+        |expr: &Expr| matches!(expr, Expr::Cube(_) | Expr::Rollup(_) | Expr::GroupingSets(_));
+    if !exprs.iter().any(is_sets) {
+        return;
+    }
+    let (mut keys, items) = (Vec::new(), &select.projection);
+    exprs.iter().for_each(|expr| leaves(expr, &mut keys));
+    let is_named = |item: &SelectItem, name: &Ident| match item {
+        SelectItem::ExprWithAlias { alias, .. } => fold(alias) == fold(name),
+        _ => false,
+    };
+    // Items that a key means by their name or place; other keys are expressions, and mean the first item that is one.
+    let mut meant: Vec<usize> = Vec::new();
+    for key in keys {
+        let at = match key {
+            Expr::Identifier(name) => items.iter().position(|item| is_named(item, name)),
+            key => place_of(key, items),
+        };
+        let first = || items.iter().position(|item| expr_of(item) == Some(key));
+        meant.extend(at.or_else(first));
+    }
+    meant.sort_unstable();
+    meant.dedup();
+    let mut apart = Vec::new();
+    for (at, item) in meant.iter().enumerate() {
+        let (expr, name) = (expr_of(&items[*item]), shown_item_name(&items[*item]));
+        let before = meant[..at].iter().filter(|other| expr_of(&items[**other]) == expr).count();
+        if let (Some(expr), Some(name), 1..) = (expr, name, before) {
+            let expr = (0..before).fold(expr.clone(), |expr, _| call("coalesce", vec![expr]));
+            apart.push((*item, SelectItem::ExprWithAlias { expr, alias: quoted(name) }));
+        }
+    }
+    for (at, item) in apart {
+        select.projection[at] = item;
+    }
+}
+
+/// The keys of an element of GROUP BY.
+fn leaves<'e>(expr: &'e Expr, keys: &mut Vec<&'e Expr>) {
+    match expr {
+        Expr::Cube(sets) | Expr::Rollup(sets) | Expr::GroupingSets(sets) => {
+            sets.iter().flatten().for_each(|expr| leaves(expr, keys));
+        }
+        key => keys.push(key),
+    }
+}
+
+fn expr_of(item: &SelectItem) -> Option<&Expr> {
+    match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr),
+        _ => None,
+    }
+}
+
 /// The sets that ROLLUP stands for, the largest first, in which each expression stands once.
 fn sets_of_rollup(elements: &[Vec<Expr>]) -> Vec<Vec<Expr>> {
     let set = |count: usize| {
@@ -96,18 +160,17 @@ fn sets_of_rollup(elements: &[Vec<Expr>]) -> Vec<Vec<Expr>> {
     (0..=elements.len()).rev().map(set).collect()
 }
 
-/// The item whose place a number names.
+/// The expression of the item whose place a number names.
 fn item_of<'i>(expr: &Expr, items: &'i [SelectItem]) -> Option<&'i Expr> {
+    place_of(expr, items).and_then(|at| expr_of(&items[at]))
+}
+
+/// The place of an item that a number names.
+fn place_of(expr: &Expr, items: &[SelectItem]) -> Option<usize> {
     let Expr::Value(value) = expr else { return None };
     let Value::Number(digits, _) = &value.value else { return None };
     // Columns that a star stands for count too.
     let at = digits.parse::<usize>().ok()?.checked_sub(1)?;
     let before = items.get(..=at)?;
-    let is_plain = |item: &SelectItem| {
-        matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. })
-    };
-    match before.iter().all(is_plain).then(|| &before[at])? {
-        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr),
-        _ => None,
-    }
+    before.iter().all(|item| expr_of(item).is_some()).then_some(at)
 }

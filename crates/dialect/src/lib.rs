@@ -13,7 +13,7 @@
 
 mod arguments;
 mod array_syntax;
-mod groupings;
+pub mod groupings;
 mod hypothetical;
 pub mod locking;
 pub mod made;

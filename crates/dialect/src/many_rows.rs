@@ -89,6 +89,11 @@ pub(crate) fn check(select: &Select) -> Result<()> {
     Ok(())
 }
 
+/// Refuses functions that return many rows in a statement's `place` outside subqueries. Errors: 0A000.
+pub fn forbid_in(of: &impl Visit, place: &'static str) -> Result<()> {
+    Calls::new(Some(place)).run(of)
+}
+
 fn forbid(expr: &Option<Expr>, place: &'static str) -> Result<()> {
     expr.as_ref().map_or(Ok(()), |expr| Calls::new(Some(place)).run(expr))
 }

@@ -119,6 +119,7 @@ pub(crate) struct Cursor {
     position: u64,
     scrolls: bool,
     holds: bool,
+    failed: bool,
     /// Whether the transaction that declared the cursor is still in progress.
     of_block: bool,
     /// The statement that declared the cursor.
@@ -171,6 +172,7 @@ impl Cursor {
             position: 0,
             scrolls: declare.scrolls,
             holds: declare.holds,
+            failed: false,
             of_block,
             statement: declare.to_string(),
             declared_us: clock::wall_us(),
@@ -186,9 +188,14 @@ impl Cursor {
     /// Moves by a step and puts the rows of the step into `out`; without `out` the rows are only
     /// counted.
     ///
-    /// Errors: 55000 backward without SCROLL; the errors of the query, as its rows are read.
-    pub fn go(&mut self, step: Step, out: Option<&mut RowSet>) -> Result<u64> {
+    /// Errors: 55000 backward without SCROLL, and after any error; the errors of the query, as its rows are read.
+    pub fn go(&mut self, name: &str, step: Step, out: Option<&mut RowSet>) -> Result<u64> {
+        if self.failed {
+            let message = format!("portal \"{name}\" cannot be run");
+            return Err(SqlError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message));
+        }
         let gone = self.step(step, out);
+        self.failed = gone.is_err();
         self.idle.iter_mut().for_each(IdleLimit::touch);
         // Nobody reads until the next FETCH.
         if let Some(rows) = &mut self.source {
@@ -199,12 +206,11 @@ impl Cursor {
 
     fn step(&mut self, step: Step, out: Option<&mut RowSet>) -> Result<u64> {
         match step {
-            Step::By(0) => self.again(out),
+            Step::By(0) | Step::Relative(0) => self.again(out),
             Step::By(rows) if rows > 0 => self.forward(rows.unsigned_abs(), out),
             Step::By(rows) => self.backward(rows.unsigned_abs(), out),
             Step::ToEnd => self.forward(u64::MAX, out),
             Step::ToBegin => self.backward(u64::MAX, out),
-            Step::Relative(0) => self.again(out),
             Step::Relative(rows) if rows > 0 => self.single(rows.unsigned_abs(), out),
             Step::Relative(rows) => self.single_back(rows.unsigned_abs(), out),
             Step::Absolute(row) if row >= 0 => self.to(row.unsigned_abs(), out),

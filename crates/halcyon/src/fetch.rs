@@ -50,21 +50,19 @@ impl Session {
         Ok(())
     }
 
-    /// FETCH and MOVE. Errors: 34000 if no such cursor exists; those of
+    /// FETCH and MOVE. Errors: 34000 if no such cursor exists, 55000 if one failed before; those of
     /// [`crate::cursor::Cursor::go`].
     pub(crate) fn fetch(&mut self, name: &str, step: Step, moves_only: bool) -> Result<Outcome> {
         let cursor = self.cursors.by_name.get_mut(name).ok_or_else(|| no_cursor(name))?;
-        if moves_only {
-            let passed = cursor.go(step, None);
-            let passed = passed.inspect_err(|_| self.fail_transaction())?;
-            return Ok(Outcome::Done(Tag::counted("MOVE", passed)));
-        }
         let columns = cursor.columns().clone();
         let mut out = RowSet::new(columns.len());
-        let went = cursor.go(step, Some(&mut out));
-        went.inspect_err(|_| self.fail_transaction())?;
+        let went = cursor.go(name, step, (!moves_only).then_some(&mut out));
+        let went = went.inspect_err(|_| self.fail_transaction())?;
         let rows = Rows::from_set(columns, out);
-        Ok(Outcome::Rows { rows, tag: "FETCH", written: None })
+        Ok(match moves_only {
+            true => Outcome::Done(Tag::counted("MOVE", went)),
+            false => Outcome::Rows { rows, tag: "FETCH", written: None },
+        })
     }
 
     /// Returns the next rows of a cursor, at most `rows_max`, as FETCH does.
@@ -103,10 +101,8 @@ impl Session {
     pub fn warn_of_idle_cursor(&mut self, name: &str) {
         let message =
             format!("cursor \"{name}\" was closed because nobody had read it for too long");
-        self.notice(
-            SqlError::new(SqlState::WARNING, message)
-                .hint("The workload class of its query has an IDLE CURSOR LIFETIME."),
-        );
+        let hint = "The workload class of its query has an IDLE CURSOR LIFETIME.";
+        self.notice(SqlError::new(SqlState::WARNING, message).hint(hint));
     }
 
     /// The columns of a cursor; `None` if no cursor has this name.
@@ -175,9 +171,7 @@ mod tests {
         session.batch("BEGIN").expect("a block");
         let mut random = Rng::new(7);
         for len in [0_i64, 1, 2, 7] {
-            let text = format!(
-                "DECLARE c SCROLL CURSOR FOR SELECT * FROM generate_series(1, {len}) AS g (n)"
-            );
+            let text = format!("DECLARE c SCROLL CURSOR FOR SELECT generate_series(1, {len})");
             session.batch(&text).expect("a cursor");
             let mut at = 0;
             for _ in 0..200 {

@@ -186,6 +186,8 @@ fn settle_select(select: &mut Select) -> Result<()> {
             as_condition(condition);
         }
     }
+    // While keys still name items by their places.
+    halcyon_dialect::groupings::tell_items_apart(select);
     let GroupByExpr::Expressions(keys, _) = &mut select.group_by else { return Ok(()) };
     if let Some(condition) = &mut select.having
         && keys.is_empty()

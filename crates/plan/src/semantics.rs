@@ -1468,6 +1468,16 @@ fn call(function: ScalarFunction, schema: &DFSchema, types: &mut Parameters) -> 
             }
             let first = args.first().map(|arg| arg.get_type(schema)).transpose()?;
             // DataFusion's function would give the value in the type of the comparison.
+            // A document would be compared by its bytes.
+            if is_nullif && matches!(first, Some(DataType::LargeBinary | DataType::LargeUtf8)) {
+                let [value, other] = <[Expr; 2]>::try_from(args).expect("two");
+                let (left, right) = documents::compared(value.clone(), "=", other, schema)?;
+                return when(
+                    whole(left, Operator::Eq, right),
+                    Expr::Literal(ScalarValue::Null, None),
+                )
+                .otherwise(value);
+            }
             let keeps_type = matches!(first, Some(DataType::Interval(_) | DataType::Float32))
                 || is_nullif
                     && first.is_some_and(|ty| ty.is_decimal())

@@ -2,7 +2,7 @@
 //!
 //! A key that is one constant in all rows, or by which rows are sorted, is NULL in the groups of the other sets. DataFusion keeps
 //! what is known of its input, so that a second stage takes the key for sorted and gives a group out more than once, and a sort
-//! by the key is left out. [`GroupingSetsForget`] puts a node above such an aggregate of which nothing is known.
+//! by the key is left out. So is one by the second of two keys that are equal in all rows, of which one is NULL in some groups. [`GroupingSetsForget`] puts a node above such an aggregate of which nothing is known.
 
 use std::fmt;
 use std::sync::Arc;
@@ -45,14 +45,14 @@ impl PhysicalOptimizerRule for GroupingSetsForget {
     }
 }
 
-/// Whether a node groups rows by several sets and still tells orders or constants. The second stage of an aggregate knows what
+/// Whether a node groups rows by several sets and still tells orders, constants or equal columns. The second stage of an aggregate knows what
 /// the first one tells.
 fn knows_too_much(node: &dyn ExecutionPlan) -> bool {
     let Some(aggregate) = node.downcast_ref::<AggregateExec>() else { return false };
     let known = node.equivalence_properties();
     !aggregate.group_expr().is_single()
         && aggregate.mode().input_mode() == AggregateInputMode::Raw
-        && !(known.constants().is_empty() && known.oeq_class().is_empty())
+        && !(known.eq_group().is_empty() && known.oeq_class().is_empty())
 }
 
 /// The rows of a node, of which neither orders nor constants are known.

@@ -6,7 +6,7 @@
 //! - An element of ROLLUP, CUBE or GROUPING SETS may begin with a parenthesis and go on behind it.
 //! - `a ISNULL` is `a IS NULL`; texts in quotes on lines of their own are one text.
 //! - `a IN ((SELECT …), b)` has a list and not a subquery.
-//! - `(VALUES (1))` is a subquery and no call of a function.
+//! - `(VALUES (1))` is a subquery and no call of a function, and so is `((SELECT 1) UNION SELECT 2)`.
 //! - `a JOIN b JOIN c ON … ON …` is `a JOIN (b JOIN c ON …) ON …`: see [`with_parentheses`].
 
 use std::any::TypeId;
@@ -61,7 +61,9 @@ impl Dialect for Postgresql {
         let op = match parser.peek_token_ref().token {
             Token::Minus => UnaryOperator::Minus,
             Token::Plus => UnaryOperator::Plus,
-            Token::LParen if is_values(parser) => return Some(values(parser)),
+            Token::LParen if is_values(parser) || begins_in_brackets(parser) => {
+                return Some(subquery(parser));
+            }
             Token::LParen if is_no_key(parser) => {
                 parser.next_token();
                 parser.next_token();
@@ -314,8 +316,41 @@ fn is_values(parser: &Parser<'_>) -> bool {
         && *token(2) == Token::LParen
 }
 
-/// `(VALUES …)` as an expression.
-fn values(parser: &mut Parser<'_>) -> Result<Expr, ParserError> {
+/// Whether `((SELECT …) UNION …` or its like comes next, which the SQL parser takes for an expression in brackets.
+///
+/// Cost: O(tokens up to the bracket that the second one opens).
+fn begins_in_brackets(parser: &Parser<'_>) -> bool {
+    use Keyword::{EXCEPT, INTERSECT, SELECT, UNION, VALUES, WITH};
+    let is_one = |token: &Token, list: &[Keyword]| matches!(token, Token::Word(word) if list.contains(&word.keyword));
+    let mut tokens = (0..)
+        .map(|at| parser.peek_nth_token_no_skip(at).token)
+        .filter(|token| !matches!(token, Token::Whitespace(_)));
+    let mut depth = 0usize;
+    for token in tokens.by_ref() {
+        match token {
+            Token::LParen => depth += 1,
+            token if depth > 1 && is_one(&token, &[SELECT, VALUES, WITH]) => break,
+            _ => return false,
+        }
+    }
+    while let Some(token) = tokens.next() {
+        match token {
+            Token::LParen => depth += 1,
+            Token::RParen if depth == 2 => {
+                return tokens
+                    .next()
+                    .is_some_and(|next| is_one(&next, &[UNION, INTERSECT, EXCEPT]));
+            }
+            Token::RParen => depth -= 1,
+            Token::EOF | Token::SemiColon => return false,
+            _ => {}
+        }
+    }
+    false
+}
+
+/// A query in brackets as an expression.
+fn subquery(parser: &mut Parser<'_>) -> Result<Expr, ParserError> {
     parser.expect_token(&Token::LParen)?;
     let query = parser.parse_query()?;
     parser.expect_token(&Token::RParen)?;

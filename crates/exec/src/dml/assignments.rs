@@ -11,6 +11,7 @@ use super::ident;
 use super::named::NamedTarget;
 use super::source::is_default;
 use halcyon_dialect::made::call;
+use halcyon_dialect::many_rows::forbid_in;
 use halcyon_functions::system_columns::queries as system_columns;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::parts;
@@ -117,6 +118,7 @@ pub(super) fn assignments<'q>(
             }
         }
     }
+    found.iter().try_for_each(|(_, value)| forbid_in(value.as_ref(), "UPDATE"))?;
     Ok(found)
 }
 

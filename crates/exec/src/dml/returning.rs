@@ -7,6 +7,7 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Column, DFSchema, TableReference};
 use datafusion::logical_expr::{Expr as PlanExpr, ExprSchemable};
 use datafusion::sql::sqlparser::ast::{Expr, SelectItem, SelectItemQualifiedWildcardKind};
+use halcyon_dialect::many_rows::forbid_in;
 use halcyon_store::ValueRef;
 
 use super::Scope;
@@ -168,6 +169,7 @@ pub(super) fn bind(
     items: Option<&[SelectItem]>,
 ) -> Result<(Option<Returning>, Arc<[ResultColumn]>)> {
     let Some(items) = items else { return Ok((None, Arc::new([]))) };
+    items.iter().try_for_each(|item| forbid_in(item, "RETURNING"))?;
     let binder = scope.binder;
     target.require(&binder, Privilege::Select)?;
     let table = &target.table;

@@ -80,7 +80,9 @@ pub use spellings::{
     MERGE_DEFAULTS, MERGE_NOTHING, Overriding, SYMMETRIC, TYPE_COLLATION, VARIADIC,
     is_mark_of_unique, is_unique_with_null,
 };
-pub use table_forms::{DROP_EXPRESSION, Like, PASSED_OVER, executed, is_executed, is_without_data};
+pub use table_forms::{
+    ALTERED_KEY, DROP_EXPRESSION, Like, PASSED_OVER, executed, is_executed, is_without_data,
+};
 pub use types::{Side as LabelSide, TypeChange, TypeStatement};
 pub use upkeep::{Upkeep, UpkeepObject, UpkeepVerb};
 pub use view::{CopyOrders, Explained, Side, ViewStatement};

@@ -5,6 +5,7 @@
 //! - `ALTER COLUMN a DROP EXPRESSION` becomes a change of type, too: see [`DROP_EXPRESSION`].
 //! - `ALTER COLUMN a SET STATISTICS 100`, SET STORAGE and SET COMPRESSION become a change of type that changes
 //!   nothing: see [`PASSED_OVER`].
+//! - `ALTER CONSTRAINT a DEFERRABLE` adds a foreign key to a table that is none: see [`ALTERED_KEY`].
 //! - CLUSTER ON, SET LOGGED, SET WITHOUT OIDS, RESET (…) and their kin of a table become options of that name.
 //! - `AS EXECUTE p (1)` becomes `AS SELECT * FROM "…".p (1)`, which no table is: see [`executed`].
 //! - `AS … WITH NO DATA` asks for no row of its query, and WITH DATA says nothing.
@@ -46,6 +47,9 @@ pub const PASSED_OVER: &str = "\u{1}passed over";
 
 /// The column by which a type is changed that stands for DROP EXPRESSION; with IF EXISTS more follows.
 pub const DROP_EXPRESSION: &str = "\u{1}drop expression";
+
+/// The table of a foreign key that ALTER TABLE adds which stands for ALTER CONSTRAINT of the key's name.
+pub const ALTERED_KEY: &str = "\u{1}altered key";
 
 /// Words of SET STORAGE.
 const STORAGES: [&str; 5] = ["PLAIN", "EXTERNAL", "EXTENDED", "MAIN", "DEFAULT"];
@@ -203,6 +207,11 @@ impl Text<'_> {
         edits.extend(actions.into_iter().filter_map(|(first, behind)| {
             let count = behind - first;
             let sets = |word: &str| self.is(first, "SET") && self.is(first + 1, word);
+            if self.is(first, "ALTER") && self.is(first + 1, "CONSTRAINT") && count > 2 {
+                let name = self.token(first + 2)?;
+                let key = format!("FOREIGN KEY (a) REFERENCES \"{ALTERED_KEY}\"");
+                return Some((first, first + 2, format!("ADD CONSTRAINT {name} {key}")));
+            }
             let value = if self.is(first, "CLUSTER") && self.is(first + 1, "ON") && count == 3 {
                 self.token(first + 2)?.to_string()
             } else if (sets("LOGGED") || sets("UNLOGGED")) && count == 2

@@ -757,25 +757,17 @@ impl NumberReader<'_> {
             self.has_point = true;
             is_read = true;
         }
-        if self.sign == b' ' && self.before + self.after > 0 {
-            self.sign_behind(is_read);
+        if self.sign == b' ' && is_read && self.plan.sign.is_some() && self.before + self.after > 0
+        {
+            self.sign_behind();
         }
     }
 
-    fn sign_behind(&mut self, is_read: bool) {
-        let follows = self.input.get(self.at + 1).copied();
-        if self.plan.sign.is_some() && is_read {
-            if let Some(sign @ (b'-' | b'+')) = follows {
-                self.at += 1;
-                self.sign = sign;
-            }
-        } else if !is_read && self.plan.sign.is_none() && !self.plan.plus && !self.plan.minus {
-            match self.next() {
-                b'-' => self.sign = b'-',
-                b'>' if self.plan.brackets => self.sign = b'-',
-                b'+' => self.sign = b'+',
-                _ => {}
-            }
+    /// Reads the sign of `S` behind a digit; where the pattern has none, signs behind digits are passed over.
+    fn sign_behind(&mut self) {
+        if let Some(sign @ (b'-' | b'+')) = self.input.get(self.at + 1).copied() {
+            self.at += 1;
+            self.sign = sign;
         }
     }
 }
