@@ -210,7 +210,7 @@ impl Shown {
     pub fn percent(&self) -> Option<f64> {
         self.total.map(|total| match total {
             0 => 100.0,
-            total => self.done as f64 / total as f64 * 100.0,
+            total => self.done as f64 * 100.0 / total as f64,
         })
     }
 }
