@@ -413,10 +413,8 @@ impl AnalyticalPlan {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         self.df.count_planning();
         with_stack(|| {
-            let shared = match self.is_plain {
-                true => logical.clone(),
-                false => with_shared_sums(logical.clone())?,
-            };
+            let logical = logical.clone();
+            let shared = if self.is_plain { logical } else { with_shared_sums(logical)? };
             let checked = semantics::with_checked_arithmetic(shared)?;
             let checked = intervals::with_keys(like::with_searches(checked)?)?;
             let checked = with_watched_windows(with_widened_integers(checked)?)?;
@@ -437,10 +435,7 @@ impl AnalyticalPlan {
             let planner =
                 DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(SharedParts)]);
             let plan = block_on(planner.create_physical_plan(&checked, &state))?;
-            let plan = match self.is_plain {
-                true => plan,
-                false => hash_joins(hash_aggregates(plan)?)?,
-            };
+            let plan = if self.is_plain { plan } else { hash_joins(hash_aggregates(plan)?)? };
             let plan = paced(plan)?;
             let plan = if self.waits { plan } else { on_workers(plan)? };
             if self.is_plain {
