@@ -1,6 +1,6 @@
 //! The Rust that docs/guide shows, in one program; a test compares the two and runs this.
 
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
@@ -44,17 +44,19 @@ fn embedding() -> halcyon::Result<()> {
     session.rollback()?;
 
     let canceller = session.canceller();
-    let (starts, started) = mpsc::channel();
+    let (ends, ended) = mpsc::channel::<()>();
     let stopper = thread::spawn(move || {
-        started.recv().expect("the statement is about to run");
-        thread::sleep(Duration::from_millis(50));
-        canceller.cancel();
+        // What cancels before the statement has begun stops nothing: once more, until it has ended.
+        let pause = Duration::from_millis(50);
+        while ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+            canceller.cancel();
+        }
     });
-    starts.send(()).expect("the other thread listens");
     let endless =
         "SELECT count(*) FROM generate_series(1, 1000000) a, generate_series(1, 1000000) b";
     let stopped = session.query(endless, &[]).and_then(|rows| rows.collect());
     assert_eq!(stopped.unwrap_err().state(), SqlState::QUERY_CANCELED);
+    drop(ends);
     stopper.join().expect("it has cancelled");
 
     let error = session.execute(&insert, params![1, "cocoa", "5.50"]).unwrap_err();
