@@ -311,6 +311,11 @@ except halcyon.OperationalError as error:
 
 
 class Interrupts(unittest.TestCase):
+    def setUp(self):
+        # A shell starts what runs in the background with SIGINT ignored, and Python leaves that as it is.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.addCleanup(signal.signal, signal.SIGINT, before if before is not None else signal.SIG_DFL)
+
     def interrupted(self, work):
         timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
         timer.start()
