@@ -63,9 +63,9 @@ pub fn reader(object: &Bound<'_, PyAny>) -> PyResult<ArrowArrayStreamReader> {
     let capsule = object.call_method0("__arrow_c_stream__")?;
     let capsule = capsule.cast::<PyCapsule>()?;
     let stream = capsule.pointer_checked(Some(STREAM))?.cast::<FFI_ArrowArrayStream>();
-    // SAFETY: a capsule of this name holds a pointer to a C structure `ArrowArrayStream` that is valid as long as
-    // the capsule lives, which this function holds; `FFI_ArrowArrayStream` is that structure. The interpreter's lock is
-    // held, so nobody else takes it meanwhile. It is moved out, and the empty one that stays has nothing to release.
+    // A capsule of this name holds a pointer to a C structure `ArrowArrayStream`, which `FFI_ArrowArrayStream` is. It is
+    // moved out, and the empty one that stays has nothing to release.
+    // SAFETY: the pointer is valid while the capsule lives, which is held here; the interpreter's lock keeps others off.
     let taken = unsafe { FFI_ArrowArrayStream::from_raw(stream.as_ptr()) };
     ArrowArrayStreamReader::try_new(taken).map_err(|error| PyValueError::new_err(error.to_string()))
 }
