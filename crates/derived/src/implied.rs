@@ -178,7 +178,7 @@ fn fails_for_null(known: &Ir, of: &Ir, slots: &Slots<'_>) -> bool {
         Ir::Compare { left, right, .. } | Ir::Like { of: left, pattern: right, .. } => {
             null_with(left, of, slots) || null_with(right, of, slots)
         }
-        Ir::InList { of: inner, .. } => null_with(inner, of, slots),
+        Ir::InList { of: inner, .. } | Ir::Member { of: inner, .. } => null_with(inner, of, slots),
         Ir::And(parts) => parts.iter().any(|part| fails_for_null(part, of, slots)),
         Ir::Or(parts) => {
             !parts.is_empty() && parts.iter().all(|part| fails_for_null(part, of, slots))

@@ -43,9 +43,8 @@ fn item(item: &mut SelectItem) {
             let expr = std::mem::replace(expr, number("0"));
             *item = SelectItem::ExprWithAlias { expr, alias: quoted("?column?".to_owned()) };
         }
-        SelectItem::ExprWithAlias { expr, .. } => {
-            typed(expr);
-        }
+        SelectItem::ExprWithAlias { expr, .. } => typed(expr),
+        SelectItem::UnnamedExpr(expr @ Expr::Array(_)) => typed(expr),
         _ => {}
     }
 }
@@ -65,8 +64,11 @@ fn is_text(expr: &Expr) -> bool {
     is_quoted(expr) || matches!(expr, Expr::Value(value) if value.value == Value::Null)
 }
 
-/// Casts a constant that is an INTEGER or a text to that.
+/// Casts a constant that is an INTEGER or a text to that, also as an element of an array.
 fn typed(expr: &mut Expr) {
+    if let Expr::Array(array) = expr {
+        return array.elem.iter_mut().for_each(typed);
+    }
     let ty = match (is_integer(expr), is_text(expr)) {
         (true, _) => DataType::Integer(None),
         (_, true) => DataType::Text,

@@ -86,9 +86,9 @@ use halcyon_sql::stack::{THREAD_BYTES, drop_deep, with_new_stack, with_stack};
 
 use crate::lookups::Lookups;
 use crate::outline;
-use crate::pool::pool;
 use crate::sharing::{SharedParts, with_shared_parts};
 use crate::turns;
+use halcyon_spill::pool;
 
 /// Batches that wait for a slow reader.
 const BATCHES_AHEAD: usize = 4;

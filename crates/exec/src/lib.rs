@@ -17,7 +17,6 @@ pub mod executor;
 mod lookups;
 mod outline;
 pub mod point;
-mod pool;
 mod referrers;
 mod scratch;
 mod sharing;

@@ -261,6 +261,13 @@ fn int(value: i32) -> Value {
     Value::Int32(value)
 }
 
+/// The bytes of an array.
+fn array(items: &[Value]) -> Value {
+    let mut bytes = vec![];
+    items.iter().for_each(|item| halcyon_value::array::push(&mut bytes, item.as_ref()));
+    Value::Bytes(bytes.into())
+}
+
 /// Items with every kind of index, in one table and in one of four partitions.
 fn items() -> World {
     use SqlType::{BigInt, Date, Double, Integer, Text};
@@ -314,6 +321,26 @@ fn keys_prefixes_ranges_and_lists_give_the_rows_of_a_scan() {
         check("SELECT * FROM item WHERE id = 399", &[], "Lookup");
         check("SELECT id FROM item WHERE id IN (3, 5, 5, 900, $1)", &[int(3)], "id IN");
         check("SELECT id FROM item WHERE id = 3 OR id = 5", &[], "id IN");
+        let pairs = "SELECT id FROM item WHERE (id, grp) IN ((3, 8), (5, 9), (4, 3), ($1, 0))";
+        check(pairs, &[int(0)], "id IN (3, 5, 4, $1)");
+        check(
+            "SELECT id FROM item WHERE id = 3 AND grp = 8 OR id IN (5, 6)",
+            &[],
+            "id IN (3, 5, 6)",
+        );
+        check("SELECT id FROM item WHERE id = 3 AND big > 0 OR id = 5 AND grp > 1", &[], "id IN");
+        let some = [int(3), Value::Null, int(5), int(3), int(-1), int(1_000)];
+        check("SELECT id FROM item WHERE id = ANY ($1)", &[array(&some)], "id = ANY ($1)");
+        check("SELECT id FROM item WHERE id = ANY ($1)", &[array(&[])], "id = ANY ($1)");
+        check("SELECT id FROM item WHERE id = ANY ($1)", &[Value::Null], "id = ANY ($1)");
+        let names = [3, 4, 99].map(|at| Value::Text(format!("item {at}")));
+        check("SELECT id FROM item WHERE name = ANY ($1)", &[array(&names)], "name = ANY ($1)");
+        let days = [Value::Date(18_003), Value::Date(18_004)];
+        let text = "SELECT id FROM item WHERE grp = ANY ($1) AND day = $2 ORDER BY id";
+        check(text, &[array(&some), days[0].clone()], "grp = ANY ($1) AND day = $2");
+        let text = "SELECT id FROM item WHERE grp = $2 AND day = ANY ($1) AND id <> ALL ($3)";
+        let not = [int(9), int(22)];
+        check(text, &[array(&days), int(4), array(&not)], "grp = $2 AND day = ANY ($1)");
         check("SELECT id FROM item WHERE grp = $1", &[int(4)], "grp = $1");
         check("SELECT id FROM item WHERE grp = 4 AND day > DATE '2019-04-18'", &[], "day >");
         check("SELECT id FROM item WHERE grp = 4 AND day <= DATE '2019-04-18'", &[], "day <=");

@@ -122,7 +122,7 @@ fn random(rng: &mut Rng, kind: char, depth: u32) -> String {
             let kind = *rng.pick(&['i', 'd', 'n', 't', 'a', 'b']);
             let (a, b) = (sub(rng, kind), sub(rng, kind));
             let op = rng.pick(&["=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM"]);
-            match rng.below(8) {
+            match rng.below(9) {
                 0 => format!("({} AND {})", sub(rng, 'b'), sub(rng, 'b')),
                 1 => format!("({} OR {})", sub(rng, 'b'), sub(rng, 'b')),
                 2 => format!("(NOT {})", sub(rng, 'b')),
@@ -133,6 +133,7 @@ fn random(rng: &mut Rng, kind: char, depth: u32) -> String {
                     format!("({} {like} '{}')", sub(rng, 't'), rng.pick(&patterns))
                 }
                 5 => format!("({a} IN ({b}, {}))", sub(rng, kind)),
+                6 => format!("({a} = ANY (ARRAY[{b}, {}]))", sub(rng, kind)),
                 _ => format!("({a} {op} {b})"),
             }
         }

@@ -641,6 +641,17 @@ impl ScalarUDFImpl for Corrected {
         if self.writes(types) {
             return Ok(types.to_vec());
         }
+        match (self.inner.name(), types) {
+            ("array_has", [DataType::List(item), of]) if item.data_type() == of => {
+                return Ok(types.to_vec());
+            }
+            // DataFusion knows no coercion to such an element.
+            ("array_has", [open, of]) if is_open(open) && is_fixed(of) => {
+                let items = Arc::new(Field::new_list_field(of.clone(), true));
+                return Ok(vec![DataType::List(items), of.clone()]);
+            }
+            _ => {}
+        }
         match self.correction.fit() {
             None if self.signature.is_some() => self.converted(types),
             None => self.inner.inner().coerce_types(types),

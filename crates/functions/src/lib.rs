@@ -26,6 +26,7 @@ mod json_made;
 mod json_parts;
 mod json_path;
 pub mod like;
+pub mod memberships;
 pub mod nested;
 mod network;
 mod normalize;
@@ -45,6 +46,7 @@ pub mod table_functions;
 mod thresholds;
 mod to_hex;
 mod unistr;
+pub mod volatile_order;
 pub mod zone_function;
 pub mod zoned;
 

@@ -13,6 +13,7 @@ use halcyon_sql::utility::Utility;
 use halcyon_txn::Pace;
 
 use crate::checkpoint;
+use crate::executed::unknown;
 use crate::outcome::{Outcome, Tag};
 use crate::session::Session;
 use crate::signals::Wish;
@@ -214,12 +215,7 @@ impl Session {
         match name {
             None => self.named.clear(),
             Some(name) => {
-                self.named.remove(name).ok_or_else(|| {
-                    SqlError::new(
-                        SqlState::INVALID_SQL_STATEMENT_NAME,
-                        format!("prepared statement \"{name}\" does not exist"),
-                    )
-                })?;
+                self.named.remove(name).ok_or_else(|| unknown(name))?;
             }
         }
         Ok(())

@@ -136,7 +136,7 @@ impl Session {
         let reach = statement.prepared().reach();
         self.vars.read_only = self.in_force.default_modes.read_only == Some(true);
         if reach == Reach::Snapshot || self.vars.read_only {
-            return self.on_cut(statement, params, out);
+            return self.on_cut(0, statement, params, out);
         }
         // Each exit before the commit drops the transaction, which rolls it back.
         let mut work = match resumed {
@@ -152,7 +152,7 @@ impl Session {
         let ran = self.attempt(ground, statement, params, out);
         if patience.is_some() && ran.as_ref().is_err_and(has_no_lock) {
             drop(work);
-            return self.on_cut(statement, params, out);
+            return self.on_cut(0, statement, params, out);
         }
         let ran = ran.inspect_err(|error| self.count_loss(error))?;
         if let Ran::Queued = ran {
@@ -169,15 +169,24 @@ impl Session {
         Ok(ran)
     }
 
-    /// Runs a statement that reads on a cut through its tables.
-    fn on_cut(&mut self, statement: &Statement, params: &[Value], out: &mut RowSet) -> Result<Ran> {
+    /// Runs a statement that reads on a cut through its tables, in a transaction that began at `started_us`.
+    fn on_cut(
+        &mut self,
+        started_us: i64,
+        statement: &Statement,
+        params: &[Value],
+        out: &mut RowSet,
+    ) -> Result<Ran> {
         let (source, own_catalog) = (Source::Cut, &mut None);
-        let (started_us, repeats, deferrals, patience) = (0, false, None, None);
+        let (repeats, deferrals, patience) = (false, None, None);
         let ground = Ground { source, own_catalog, started_us, repeats, deferrals, patience };
         self.attempt(ground, statement, params, out)
     }
 
     /// Runs a statement in the transaction block, and undoes the statement if it fails.
+    ///
+    /// Where reads need not repeat (READ COMMITTED), what reads tables that the block has not locked reads them as on its
+    /// own: a cut at once, or after [`PATIENCE`].
     fn in_block(
         &mut self,
         mut block: Box<Block>,
@@ -204,13 +213,28 @@ impl Session {
         work.tx.begin_statement();
         let (start, catalog) = (work.tx.savepoint(), work.catalog.clone());
         let repeats = work.tx.isolation().keeps_shared_locks();
+        let (is_free, reach, looks_up) = {
+            let prepared = statement.prepared();
+            (!repeats && reads_others(work, &prepared), prepared.reach(), prepared.looks_up())
+        };
+        let started_us = work.started_us;
         let mut ground = Ground::locks(work, repeats);
         ground.deferrals = Some(deferrals);
+        ground.patience = (is_free && looks_up).then_some(PATIENCE);
         self.locked.needs.clear();
         let attempt = || {
             #[cfg(feature = "testing")]
             crate::testing::panic_if_asked();
-            self.attempt(ground, statement, params, out)
+            if is_free && reach == Reach::Snapshot {
+                return self.on_cut(started_us, statement, params, out);
+            }
+            match self.attempt(ground, statement, params, out) {
+                Err(error) if is_free && looks_up && has_no_lock(&error) => {
+                    self.locked.needs.clear();
+                    self.on_cut(started_us, statement, params, out)
+                }
+                ran => ran,
+            }
         };
         let ran = match catch_unwind(AssertUnwindSafe(attempt)) {
             Ok(ran) => ran,
@@ -487,6 +511,15 @@ impl Session {
         };
         self.copying = Some(Copying::In(Box::new(incoming)));
     }
+}
+
+/// Whether a statement reads nothing that the transaction has locked or defined, nor what its changes may bear on.
+fn reads_others(work: &Work, prepared: &Prepared) -> bool {
+    let is_free = |table: &Arc<Table>| {
+        let is_plain = table.materialized().is_none() && !table.is_stream();
+        is_plain && !table.cells.iter().any(|cell| work.tx.holds(cell))
+    };
+    work.catalog.is_none() && prepared.plan.tables().iter().all(is_free)
 }
 
 /// Whether a statement was refused a lock that others hold.

@@ -1,9 +1,10 @@
-//! CREATE TABLE … AS EXECUTE: a table of the rows of a prepared query.
+//! CREATE TABLE … AS EXECUTE, a table of the rows of a prepared query, and EXPLAIN of EXECUTE.
 //!
-//! The statement becomes CREATE TABLE … AS with the prepared query's text, in which the arguments, evaluated once,
+//! The first becomes CREATE TABLE … AS with the prepared query's text, in which the arguments, evaluated once,
 //! are constants of the types that the query's parameters have.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use halcyon_sql::parse::ast::{
     CreateTable, Expr, FunctionArg, FunctionArgExpr, Query, SetExpr, Statement as Sql, TableFactor,
@@ -29,10 +30,7 @@ impl Session {
         let mut wanted = Executed { found: None, query: None };
         let _ = create.visit(&mut wanted);
         let (name, arguments) = wanted.found.expect("the statement has EXECUTE");
-        let statement = self.named.get(&name).ok_or_else(|| {
-            let message = format!("prepared statement \"{name}\" does not exist");
-            SqlError::new(SqlState::INVALID_SQL_STATEMENT_NAME, message)
-        })?;
+        let statement = self.named.get(&name).ok_or_else(|| unknown(&name))?;
         let prepared = statement.prepared();
         let mut parsed = parse(&prepared.text)?;
         let query = parsed.pop().and_then(|parsed| parsed.statement.into_query());
@@ -41,10 +39,7 @@ impl Session {
             return Err(SqlError::new(SqlState::WRONG_OBJECT_TYPE, message));
         };
         if arguments.len() != prepared.params.len() {
-            let message = format!("wrong number of parameters for prepared statement \"{name}\"");
-            let (expected, given) = (prepared.params.len(), arguments.len());
-            return Err(SqlError::new(SqlState::SYNTAX_ERROR, message)
-                .detail(format!("Expected {expected} parameters but got {given}.")));
+            return Err(wrong_number(&name, prepared.params.len(), arguments.len()));
         }
         let types = prepared.params.clone();
         drop(prepared);
@@ -55,6 +50,29 @@ impl Session {
         let text = Sql::CreateTable(create).to_string();
         let statement = self.prepare(&text)?;
         self.run(&statement, &[])
+    }
+
+    /// EXPLAIN of EXECUTE, whose text is `explain`: that of the prepared statement, with the arguments as its parameters.
+    ///
+    /// Errors: 26000 if no such statement exists, 42601 for another number of arguments; those of the statement.
+    pub(crate) fn explain_executed(
+        &mut self,
+        explain: &str,
+        name: &str,
+        arguments: &[Expr],
+    ) -> Result<Outcome> {
+        let statement = self.named.get(name).ok_or_else(|| unknown(name))?;
+        let (text, count) = (Arc::clone(&statement.prepared().text), statement.params().len());
+        let types: Vec<Option<SqlType>> = statement.params().iter().copied().map(Some).collect();
+        if arguments.len() != count {
+            return Err(wrong_number(name, count, arguments.len()));
+        }
+        let params = self.constants(arguments)?;
+        // No option of EXPLAIN has the word.
+        let options = explain.to_ascii_lowercase().find("execute").expect("EXECUTE is explained");
+        let explained = format!("{}{text}", &explain[..options]);
+        let explained = self.prepare_passing(&explained, &types)?;
+        self.run(&explained, &params)
     }
 
     /// Constants of these types, each made of the text of an argument's value.
@@ -127,4 +145,17 @@ impl VisitorMut for Arguments {
         }
         ControlFlow::Continue(())
     }
+}
+
+/// 26000: there is no prepared statement of the name.
+pub(crate) fn unknown(name: &str) -> SqlError {
+    let message = format!("prepared statement \"{name}\" does not exist");
+    SqlError::new(SqlState::INVALID_SQL_STATEMENT_NAME, message)
+}
+
+/// 42601: as many arguments as parameters are wanted.
+pub(crate) fn wrong_number(name: &str, expected: usize, given: usize) -> SqlError {
+    let message = format!("wrong number of parameters for prepared statement \"{name}\"");
+    SqlError::new(SqlState::SYNTAX_ERROR, message)
+        .detail(format!("Expected {expected} parameters but got {given}."))
 }

@@ -22,6 +22,7 @@ use crate::activity::named_by_rule;
 use crate::copying::Copying;
 use crate::deadline::Deadline;
 use crate::execute::Ran;
+use crate::executed::{unknown, wrong_number};
 use crate::memory::{self, grows, keeps};
 use crate::outcome::{Outcome, Tag};
 use crate::rows::{CountedAs, Rows, Streamed};
@@ -378,6 +379,12 @@ impl Session {
             Plan::Utility(Utility::CreateExecuted(create)) => {
                 self.create_executed(create).map(Ran::other)
             }
+            Plan::Explain { of, .. } => match &of.plan {
+                Plan::Utility(Utility::Execute { name, arguments }) => {
+                    self.explain_executed(&prepared.text, name, arguments).map(Ran::other)
+                }
+                _ => unreachable!("it names the locks of its statement"),
+            },
             Plan::Utility(Utility::Import(folder)) => {
                 let rows = self.import(Path::new(folder))?;
                 Ok(Ran::other(Outcome::Done(Tag::counted(prepared.tag, rows))))
@@ -405,20 +412,11 @@ impl Session {
 
     /// EXECUTE. Errors: 26000 if no such statement exists; those of the statement.
     fn execute_named(&mut self, name: &str, arguments: &[Expr]) -> Result<Outcome> {
-        let statement = self.named.remove(name).ok_or_else(|| {
-            SqlError::new(
-                SqlState::INVALID_SQL_STATEMENT_NAME,
-                format!("prepared statement \"{name}\" does not exist"),
-            )
-        })?;
+        let statement = self.named.remove(name).ok_or_else(|| unknown(name))?;
         let count = statement.params().len();
         let outcome = self.constants(arguments).and_then(|params| {
             if params.len() != count {
-                return Err(SqlError::new(
-                    SqlState::SYNTAX_ERROR,
-                    format!("wrong number of parameters for prepared statement \"{name}\""),
-                )
-                .detail(format!("Expected {count} parameters but got {}.", params.len())));
+                return Err(wrong_number(name, count, params.len()));
             }
             match self.with_digits_of(&statement, &params)? {
                 Some(wider) => self.run(&wider, &params),
@@ -430,7 +428,7 @@ impl Session {
     }
 
     /// Values of constant expressions. Decimals are texts: a parameter may have another number of places.
-    fn constants(&mut self, expressions: &[Expr]) -> Result<Vec<Value>> {
+    pub(crate) fn constants(&mut self, expressions: &[Expr]) -> Result<Vec<Value>> {
         if expressions.is_empty() {
             return Ok(Vec::new());
         }

@@ -36,6 +36,7 @@ use halcyon_scan::scan::ScanExec;
 use halcyon_sorts::RunSortExec;
 
 use crate::exchange::ExchangeExec;
+use crate::in_turn::InTurnExec;
 use crate::pacing::PacedExec;
 
 type Plan = Arc<dyn ExecutionPlan>;
@@ -210,6 +211,9 @@ fn below(node: &Plan, columns: &[usize]) -> Option<(usize, Vec<usize>)> {
 fn passes_rows(node: &Plan) -> bool {
     if let Some(exchange) = node.downcast_ref::<ExchangeExec>() {
         return !exchange.ends_early();
+    }
+    if let Some(arms) = node.downcast_ref::<InTurnExec>() {
+        return !arms.ends_early();
     }
     if let Some(coalesce) = node.downcast_ref::<CoalescePartitionsExec>() {
         return coalesce.fetch().is_none();

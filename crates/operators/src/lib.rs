@@ -8,6 +8,7 @@
 mod cache_use;
 mod exchange;
 mod findings;
+mod in_turn;
 mod mailbox;
 mod pacing;
 mod placement;

@@ -5,7 +5,7 @@
 //! | `RepartitionExec` by hash or range | [`ExchangeExec`] with a lane for each output |
 //! | `RepartitionExec` round robin | [`ExchangeExec`] with one lane, from which every output takes: an output that is quick gets more |
 //! | `RepartitionExec` that keeps an order | `SortPreservingMergeExec` below an [`ExchangeExec`] with one input |
-//! | `CoalescePartitionsExec` | [`ExchangeExec`] with one output |
+//! | `CoalescePartitionsExec` | [`ExchangeExec`] with one output; [`InTurnExec`] above the arms of UNION ALL |
 //! | inputs of `SortPreservingMergeExec` | [`ExchangeExec`] from each input to its own output, so that inputs run beside the merge |
 //! | inputs of `ScalarSubqueryExec` | as for a plan's root: one output |
 //!
@@ -21,9 +21,11 @@ use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::scalar_subquery::ScalarSubqueryExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use crate::exchange::{ExchangeExec, Way};
+use crate::in_turn::InTurnExec;
 
 /// The plan with our exchanges, and with one output.
 ///
@@ -55,6 +57,10 @@ fn in_place_of(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn Execution
     }
     if let Some(coalesce) = as_any.downcast_ref::<CoalescePartitionsExec>() {
         let input = Arc::clone(coalesce.input());
+        if let Some(arms) = arms_gathered(&input)? {
+            let properties = Arc::clone(node.properties());
+            return Ok(Some(Arc::new(InTurnExec::new(properties, arms, coalesce.fetch()))));
+        }
         let way = Way::Gather { fetch: coalesce.fetch() };
         return Ok(Some(Arc::new(ExchangeExec::new(node, input, way))));
     }
@@ -75,6 +81,31 @@ fn in_place_of(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn Execution
         return with_inputs(node, children.collect::<Result<_>>()?).map(Some);
     }
     Ok(None)
+}
+
+/// Operators that give each partition's rows, or some of them, in that partition.
+const BY_PARTITION: [&str; 6] = [
+    "CoalesceBatchesExec",
+    "CooperativeExec",
+    "FilterExec",
+    "LocalLimitExec",
+    "PacedExec",
+    "ProjectionExec",
+];
+
+/// A UNION ALL, perhaps below operators that work by partition, with a partition for each arm; `None` for other plans.
+fn arms_gathered(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let children = plan.children();
+    if plan.downcast_ref::<UnionExec>().is_some() {
+        let arms = children.into_iter().map(|arm| gathered(Arc::clone(arm)));
+        return with_inputs(plan, arms.collect::<Result<_>>()?).map(Some);
+    }
+    let [input] = children[..] else { return Ok(None) };
+    if !BY_PARTITION.contains(&plan.name()) {
+        return Ok(None);
+    }
+    let arms = arms_gathered(input)?;
+    arms.map(|arms| with_inputs(plan, vec![arms])).transpose()
 }
 
 fn with_inputs(

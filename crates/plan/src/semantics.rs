@@ -68,7 +68,9 @@ use crate::{concatenation, documents, intervals};
 use halcyon_collated::{self as collated, Collations, Find};
 use halcyon_collations::Collation;
 use halcyon_functions as by_value;
-use halcyon_functions::{corrected, like, nested, table_functions, zoned};
+use halcyon_functions::{
+    corrected, like, memberships, nested, table_functions, volatile_order, zoned,
+};
 use halcyon_sql::coerce;
 use halcyon_sql::coerce::nested::is_nested;
 use halcyon_sql::coerce::zone::TimeZone;
@@ -178,7 +180,7 @@ pub fn analyze(
 pub fn optimize(plan: LogicalPlan, df: &DataFusion) -> Result<LogicalPlan> {
     // The state serves as configuration because it knows functions; it has no clock, so nothing of
     // the execution is folded.
-    let plan = with_flat_unions(plan)?;
+    let plan = volatile_order::keys_computed_once(with_flat_unions(plan)?)?;
     let plan = guards::guarded(&plan)?.unwrap_or(plan);
     let plan = df.state().optimizer().optimize(plan, df.state(), |_, _| {})?;
     with_plain_arithmetic(with_null_safe_keys(plan)?)
@@ -1679,6 +1681,20 @@ fn element_arguments(
     let Some(item) = item.filter(|item| !item.is_null() && !is_nested(item)) else {
         return Ok(args);
     };
+    let is_open = |arg: &Expr| quoted(arg).is_some() || untyped(arg);
+    let of_items =
+        |ty: &DataType| DataType::List(Arc::new(Field::new_list_field(ty.clone(), true)));
+    if let ("array_has", [DataType::List(_), of]) = (name, &given[..])
+        && !is_open(&args[1])
+        && comparable(&item, of)
+    {
+        let Some(common) = memberships::compared_as(&item, of) else { return Ok(args) };
+        let wanted = [of_items(&common), common];
+        let sides = args.into_iter().zip(wanted).zip(&given);
+        return Ok(sides
+            .map(|((arg, ty), given)| if *given == ty { arg } else { to(arg, ty) })
+            .collect());
+    }
     // The last argument of these is a number of elements, or a place.
     let counted = match name {
         "array_position" => 3,
@@ -1686,14 +1702,11 @@ fn element_arguments(
         "array_replace_n" => 4,
         _ => usize::MAX,
     };
-    let is_open = |arg: &Expr| quoted(arg).is_some() || untyped(arg);
     let elements = args.iter().zip(&given).take(counted - 1);
     let elements = elements.filter(|(arg, ty)| !is_open(arg) && !matches!(ty, DataType::List(_)));
     let common = elements.map(|(_, ty)| ty.clone()).fold(item.clone(), wider);
     let widened = |arg: Expr, ty: &DataType| match ty {
-        DataType::List(_) => {
-            to(arg, DataType::List(Arc::new(Field::new_list_field(common.clone(), true))))
-        }
+        DataType::List(_) => to(arg, of_items(&common)),
         _ => arg,
     };
     let widens = common.is_integer() && common != item;
@@ -2367,6 +2380,7 @@ pub fn bind_late_expr(expr: Expr, env: &Env<'_>) -> Result<Transformed<Expr>> {
         Expr::ScalarFunction(call) if execution::belongs_to_execution(call.name()) => {
             execution::bind_call(call, env).map(Transformed::yes).map_err(external)
         }
+        Expr::ScalarFunction(call) => memberships::as_list(call),
         other => Ok(Transformed::no(other)),
     }
 }

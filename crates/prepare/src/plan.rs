@@ -133,6 +133,12 @@ impl Prepared {
         match &self.plan {
             Plan::Analytical(_) if !self.locks_rows => Reach::Snapshot,
             Plan::Point(_) | Plan::Analytical(_) | Plan::Write(_) | Plan::Copy(_) => Reach::Locks,
+            // It looks up the statement that is explained.
+            Plan::Explain { of, .. }
+                if matches!(of.plan, Plan::Utility(Utility::Execute { .. })) =>
+            {
+                Reach::Session
+            }
             // Its lines name the locks.
             Plan::Explain { .. } => Reach::Locks,
             Plan::Ddl(_) => Reach::Catalog,

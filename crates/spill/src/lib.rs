@@ -23,8 +23,10 @@ mod compact;
 mod factory;
 mod file;
 mod folder;
+mod pool;
 
 pub use compact::{own_bytes, without_others};
 pub use factory::CHUNK;
 pub use file::{Extent, Spill, SpilledFile};
 pub use folder::{SpillCounts, SpillFolder};
+pub use pool::pool;

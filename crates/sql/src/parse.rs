@@ -18,6 +18,7 @@ use halcyon_base::interrupt::{self, watching};
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::hints::{self, Hints};
+use crate::plain_words;
 pub use crate::stack::with_stack;
 use crate::stack::with_stack_for_tokens;
 use crate::syntax::{self, Lines, Statement, at, from_tokenizer, too_deep};
@@ -75,6 +76,7 @@ pub fn parse_tokens(text: &str) -> Result<Vec<Parsed<'_>>> {
         .tokenize_with_location_into_buf(&mut tokens)
         .map_err(|error| from_tokenizer(error, text))?;
     let mut tokens = with_signs_apart(tokens);
+    plain_words::marked(&mut tokens);
     // `U&'\0041'` is read already, and DataFusion's planner does not know it.
     for token in &mut tokens {
         if let Token::UnicodeStringLiteral(text) = &mut token.token {

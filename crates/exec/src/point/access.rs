@@ -6,6 +6,7 @@ use halcyon_base::IndexId;
 use halcyon_store::{Direction, Type, Value, ValueRef};
 
 use super::rel::{Scan, SortKey};
+use halcyon_value::array;
 use halcyon_value::calendar::{day_of, time_of};
 use halcyon_value::decimal::power_of_ten;
 
@@ -14,6 +15,7 @@ use halcyon_derived::{DerivedIndex, key_type, of_index, prove};
 use halcyon_plan::env::Env;
 use halcyon_plan::scalar::{Arena, Compare, Ir, Program};
 use halcyon_sql::error::Result;
+use halcyon_sql::rows::fixed;
 
 /// Slots whose values are known when a row is read.
 #[derive(Clone, Default)]
@@ -78,6 +80,8 @@ pub(super) enum Part {
     One(Probe),
     /// One of these.
     Many(Vec<Probe>),
+    /// One of an array's elements.
+    Any(Probe),
 }
 
 /// A range of the column after the prefix.
@@ -124,6 +128,11 @@ impl Probe {
         Probe { program: Arc::new(Program::from_ir(ir)), from, to, known }
     }
 
+    /// A probe for each element of an array of `item`s.
+    fn of_array(ir: &Ir, item: Type, to: Type) -> Probe {
+        Probe { from: item, ..Probe::new(ir, item, to) }
+    }
+
     /// Where the value stands among those of the column.
     #[inline]
     pub(super) fn fit<'a>(
@@ -163,14 +172,38 @@ impl Probe {
         env: &'a Env<'a>,
         arena: &'a Arena,
     ) -> Result<Option<ValueRef<'a>>> {
-        let value = self.program.eval(slots, env, arena)?;
+        Ok(self.equal(self.program.eval(slots, env, arena)?))
+    }
+
+    /// Gives `each` those of the array's elements that equal a value of the column, as such.
+    pub(super) fn elements<'a>(
+        &'a self,
+        slots: &[ValueRef<'a>],
+        env: &'a Env<'a>,
+        arena: &'a Arena,
+        mut each: impl FnMut(ValueRef<'a>) -> Result<()>,
+    ) -> Result<()> {
+        let ValueRef::Bytes(array) = self.program.eval(slots, env, arena)? else { return Ok(()) };
+        array::each(array, self.from, |element| {
+            let kept = match element {
+                ValueRef::Text(text) => ValueRef::Text(arena.alloc_str(text)),
+                ValueRef::Bytes(bytes) => ValueRef::Bytes(arena.alloc_slice_copy(bytes)),
+                other => fixed(other).expect("neither text nor bytes"),
+            };
+            self.equal(kept).map_or(Ok(()), &mut each)
+        })
+    }
+
+    /// The value of the column that equals a value of the probe's type.
+    #[inline]
+    fn equal<'a>(&self, value: ValueRef<'a>) -> Option<ValueRef<'a>> {
         if self.from == self.to {
-            return Ok(Some(value).filter(|value| !value.is_null()));
+            return Some(value).filter(|value| !value.is_null());
         }
-        Ok(match fit(value, self.from, self.to) {
+        match fit(value, self.from, self.to) {
             Fit::At(value, true) => Some(value),
             _ => None,
-        })
+        }
     }
 }
 
@@ -247,11 +280,15 @@ struct Sarg<'c> {
     test: Test<'c>,
     /// Position among the conditions.
     condition: usize,
+    /// Whether the test says all that the condition says.
+    covers: bool,
 }
 
 enum Test<'c> {
     Compare(Compare, &'c Ir, Type),
     In(Vec<&'c Ir>, Type),
+    /// Equal to an element of an array of such items.
+    Among(&'c Ir, Type),
     NotNull,
 }
 
@@ -500,7 +537,7 @@ fn prefix(
         let of_column = || sargs.iter().filter(|sarg| sarg.column == key.column);
         let equal = of_column().find_map(|sarg| match sarg.test {
             Test::Compare(Compare::Eq, ir, ty) => {
-                Some((sarg.condition, Part::One(Probe::new(ir, ty, to))))
+                Some((Some(sarg.condition), Part::One(Probe::new(ir, ty, to))))
             }
             _ => None,
         });
@@ -508,14 +545,17 @@ fn prefix(
             of_column().filter(|_| !has_list).find_map(|sarg| match &sarg.test {
                 Test::In(list, ty) => {
                     let probes = list.iter().map(|ir| Probe::new(ir, *ty, to)).collect();
-                    Some((sarg.condition, Part::Many(probes)))
+                    Some((sarg.covers.then_some(sarg.condition), Part::Many(probes)))
+                }
+                Test::Among(array, item) => {
+                    Some((Some(sarg.condition), Part::Any(Probe::of_array(array, *item, to))))
                 }
                 _ => None,
             })
         });
         let Some((condition, part)) = found else { break };
-        has_list |= matches!(part, Part::Many(_));
-        used.push(condition);
+        has_list |= !matches!(part, Part::One(_));
+        used.extend(condition);
         parts.push(part);
     }
     (parts, has_list)
@@ -549,7 +589,7 @@ fn range(
                 }
                 free
             }
-            Test::In(..) => false,
+            Test::In(..) | Test::Among(..) => false,
         };
         if taken {
             used.push(sarg.condition);
@@ -638,7 +678,7 @@ fn sargs<'c>(
         if !keys.derived.is_empty() {
             expression_sargs(keys, scan, (condition, ir), bound, &mut found);
         }
-        let mut push = |column, test| found.push(Sarg { column, test, condition });
+        let mut push = |column, test| found.push(Sarg { column, test, condition, covers: true });
         match ir {
             Ir::Compare { op, left, right } => {
                 let known = |ir: &Ir| ir.reads_only(&|slot| bound.contains(slot));
@@ -659,8 +699,16 @@ fn sargs<'c>(
                 }
             }
             Ir::Or(parts) => {
-                if let Some((column, ty, list)) = alternatives(scan, parts, bound) {
-                    push(column, Test::In(list, ty));
+                let covers = !parts.iter().any(|part| matches!(part, Ir::And(_)));
+                for (column, ty, list) in alternatives(scan, parts, bound) {
+                    let test = Test::In(list, ty);
+                    found.push(Sarg { column, test, condition, covers });
+                }
+            }
+            Ir::Member { of, array, item } => {
+                let known = array.reads_only(&|slot| bound.contains(slot));
+                if let (Some((column, _)), true) = (key_column(scan, of), known) {
+                    push(column, Test::Among(array, *item));
                 }
             }
             Ir::IsNull { of, negated: true } => {
@@ -683,7 +731,7 @@ fn expression_sargs<'c>(
     found: &mut Vec<Sarg<'c>>,
 ) {
     let known = |ir: &Ir| ir.reads_only(&|slot| bound.contains(slot));
-    let mut push = |column, test| found.push(Sarg { column, test, condition });
+    let mut push = |column, test| found.push(Sarg { column, test, condition, covers: true });
     let key = |ir: &Ir| ir.ty().map(|ty| (keys.expressions(scan, ir), ty));
     match ir {
         Ir::Compare { op, left, right } => {
@@ -721,6 +769,10 @@ fn expression_sargs<'c>(
                 numbers.into_iter().for_each(|number| push(number, Test::In(list.clone(), ty)));
             }
         }
+        Ir::Member { of, array, item } if known(array) => {
+            let numbers = key(of).map_or(vec![], |(numbers, _)| numbers);
+            numbers.into_iter().for_each(|number| push(number, Test::Among(array, *item)));
+        }
         Ir::IsNull { of, negated: true } => {
             if let Some((numbers, _)) = key(of) {
                 numbers.into_iter().for_each(|number| push(number, Test::NotNull));
@@ -730,17 +782,15 @@ fn expression_sargs<'c>(
     }
 }
 
-/// `a = 1 OR a = 2 OR a IN (3, 4)`: the column and its values.
+/// `a = 1 OR a = 2 AND b = 3 OR a IN (4, 5)`: the columns that equal one of some values in each part, with their values.
 fn alternatives<'c>(
     scan: &Scan,
     parts: &'c [Ir],
     bound: &BoundSlots,
-) -> Option<(u16, Type, Vec<&'c Ir>)> {
+) -> Vec<(u16, Type, Vec<&'c Ir>)> {
     let known = |ir: &Ir| ir.reads_only(&|slot| bound.contains(slot));
-    let mut found: Option<(u16, Type)> = None;
-    let mut values = vec![];
-    for part in parts {
-        let (of, list) = match part {
+    let equal = |ir: &'c Ir| -> Option<((u16, Type), &'c [Ir])> {
+        let (of, list) = match ir {
             Ir::Compare { op: Compare::Eq, left, right } if key_column(scan, left).is_some() => {
                 (left, std::slice::from_ref(&**right))
             }
@@ -748,14 +798,23 @@ fn alternatives<'c>(
             Ir::InList { of, list, negated: false } => (of, &list[..]),
             _ => return None,
         };
-        let key = key_column(scan, of)?;
-        if found.is_some_and(|found| found != key) || !list.iter().all(known) {
-            return None;
+        Some((key_column(scan, of)?, list)).filter(|(_, list)| list.iter().all(known))
+    };
+    let conjuncts = |part: &'c Ir| match part {
+        Ir::And(conjuncts) => &conjuncts[..],
+        part => std::slice::from_ref(part),
+    };
+    let Some(first) = parts.first() else { return vec![] };
+    let columns = conjuncts(first).iter().filter_map(equal).map(|(key, _)| key);
+    let values = |key: (u16, Type)| {
+        let mut values = vec![];
+        for part in parts {
+            let mut lists = conjuncts(part).iter().filter_map(equal);
+            values.extend(lists.find(|(other, _)| *other == key)?.1);
         }
-        found = Some(key);
-        values.extend(list);
-    }
-    found.map(|(column, ty)| (column, ty, values))
+        Some((key.0, key.1, values))
+    };
+    columns.filter_map(values).collect()
 }
 
 /// The column that an expression is, perhaps widened without loss, and the type it is compared in.

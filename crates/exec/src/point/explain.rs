@@ -162,6 +162,7 @@ fn index_text(plan: &PointPlan, scan: &ScanNode, path: &IndexPath) -> String {
                 let list: Vec<String> = probes.iter().map(|p| p.program.to_string()).collect();
                 format!("{} IN ({})", name(at), list.join(", "))
             }
+            Part::Any(array) => format!("{} = ANY ({})", name(at), array.program),
         })
         .collect();
     if let Some(range) = &path.range {

@@ -601,6 +601,7 @@ fn see_through(condition: Ir, defs: &[(usize, Ir)]) -> Ir {
             Ir::Compare { op, left: replaced(left), right: replaced(right) }
         }
         Ir::InList { of, list, negated } => Ir::InList { of: replaced(of), list, negated },
+        Ir::Member { of, array, item } => Ir::Member { of: replaced(of), array, item },
         other => other,
     }
 }

@@ -12,7 +12,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use super::PointPlan;
-use super::access::{Fit, IndexPath, Part, Path, Probe, Range};
+use super::access::{Fit, IndexPath, Part, Path, Range};
 use super::aggregate::more_than_one_row;
 use super::node::{AggregateNode, HashNode, Node, NodeKind, ScanNode};
 use super::rel::{JoinKind, SortKey};
@@ -672,8 +672,8 @@ impl<'a> Cx<'a> {
                     more
                 }
             },
-            Some(Part::Many(probes)) => {
-                for (_, value) in self.distinct(probes)? {
+            Some(part @ (Part::Many(_) | Part::Any(_))) => {
+                for (_, value) in self.distinct(part)? {
                     self.values.push(value);
                     let more = self.prefix(scan, path, at + 1, base, partitions.clone(), id, next);
                     self.values.truncate(base + at);
@@ -686,13 +686,29 @@ impl<'a> Cx<'a> {
         }
     }
 
-    /// The values of a list without repetitions, each with its place in the list, in that order.
-    /// O(n log n); allocates for long lists alone.
-    fn distinct(&mut self, probes: &'a [Probe]) -> Result<SmallVec<[(usize, ValueRef<'a>); 8]>> {
+    /// The values of a list or an array without repetitions, each with its place there, in that order.
+    /// O(n log n); allocates for long ones and arrays of texts alone.
+    fn distinct(&mut self, part: &'a Part) -> Result<SmallVec<[(usize, ValueRef<'a>); 8]>> {
         let mut found = SmallVec::<[(usize, ValueRef<'a>); 8]>::new();
-        for (position, probe) in probes.iter().enumerate() {
-            if let Some(value) = probe.exact(&self.slots, self.env, self.arena)? {
-                found.push((position, value));
+        let mut push = |value: Option<ValueRef<'a>>| {
+            let at = found.len();
+            found.extend(value.map(|value| (at, value)));
+        };
+        let (slots, env, arena) = (&self.slots, self.env, self.arena);
+        match part {
+            Part::One(probe) => push(probe.exact(slots, env, arena)?),
+            Part::Many(probes) => {
+                for probe in probes {
+                    push(probe.exact(slots, env, arena)?);
+                }
+            }
+            Part::Any(array) => {
+                array.elements(slots, env, arena, |value| {
+                    push(Some(value));
+                    Ok(())
+                })?;
+                // Each is a visit: an array that a join meets again and again counts as the rows do.
+                (0..found.len()).try_for_each(|_| self.poll())?;
             }
         }
         found.sort_unstable_by(|(one, a), (other, b)| compare_values(*a, *b).then(one.cmp(other)));

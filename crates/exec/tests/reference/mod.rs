@@ -196,6 +196,17 @@ impl Reference<'_> {
             Expr::Cast(cast) => {
                 self.cast(eval(&cast.expr)?, &self.ty(&cast.expr)?, cast.field.data_type())?
             }
+            Expr::ScalarFunction(call) if call.name() == "array_has" => {
+                let [Expr::ScalarFunction(array), of] = &call.args[..] else {
+                    return Err(Refused::Unknown);
+                };
+                let of = eval(of)?;
+                let mut found = Some(false);
+                for item in &array.args {
+                    found = or(found, compared(Compare::Eq, &of, &eval(item)?));
+                }
+                bool_of(found)
+            }
             Expr::ScalarFunction(call) => self.call(call, expr, row)?,
             _ => return Err(Refused::Unknown),
         })

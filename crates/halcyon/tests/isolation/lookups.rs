@@ -35,3 +35,40 @@ fn an_open_transaction_holds_up_no_look_up() {
     writer.batch("COMMIT").expect("committed");
     assert_eq!(value(&mut reader, "SELECT v FROM t WHERE id = 1"), Value::Int32(11));
 }
+
+#[test]
+fn an_open_transaction_holds_up_no_read_of_a_read_committed_block_that_has_not_locked_the_table() {
+    let database = Database::in_memory();
+    let (mut writer, mut reader) = (database.session(), database.session());
+    let tables = "CREATE TABLE t (id INTEGER PRIMARY KEY, v INTEGER); CREATE TABLE own (v INTEGER); \
+                  INSERT INTO own VALUES (1)";
+    writer.batch(tables).expect("made");
+    writer.batch("INSERT INTO t VALUES (1, 10), (2, 20)").expect("filled");
+    writer.batch("CREATE MATERIALIZED VIEW total AS SELECT sum(v) AS s FROM own").expect("made");
+    reader.batch("BEGIN ISOLATION LEVEL READ COMMITTED; UPDATE own SET v = 5").expect("begun");
+    // Its own changes are seen, in views as well.
+    assert_eq!(value(&mut reader, "SELECT v FROM own"), Value::Int32(5));
+    assert_eq!(value(&mut reader, "SELECT s FROM total"), Value::Int64(5));
+
+    writer.batch("BEGIN; UPDATE t SET v = v + 1").expect("open");
+    let (one, all) = ("SELECT v FROM t WHERE id = 1", "SELECT sum(v) FROM t");
+    let both = "SELECT sum(t.v + own.v) FROM t, own";
+    let began = Instant::now();
+    assert_eq!(value(&mut reader, one), Value::Int32(10), "what was committed is seen");
+    assert_eq!(value(&mut reader, all), Value::Int64(30), "what was committed is seen");
+    reader.batch("SAVEPOINT a; SET LOCAL lock_timeout = '20ms'").expect("set");
+    // With rows that the block has changed it reads the others' under their lock.
+    let locked = reader.query(both, &[]).map(drop).expect_err("locked");
+    assert_eq!(locked.state(), SqlState::LOCK_NOT_AVAILABLE);
+    reader.batch("ROLLBACK TO a").expect("back");
+    assert!(began.elapsed() < Duration::from_secs(30), "the transaction is never committed");
+
+    // Each statement sees what was committed before it, and the block goes on to write.
+    writer.batch("COMMIT").expect("committed");
+    assert_eq!(value(&mut reader, all), Value::Int64(32));
+    reader.batch("UPDATE t SET v = v * 2 WHERE id = 1").expect("written");
+    assert_eq!(value(&mut reader, one), Value::Int32(22));
+    assert_eq!(value(&mut reader, all), Value::Int64(43));
+    reader.batch("COMMIT").expect("committed");
+    assert_eq!(value(&mut writer, both), Value::Int64(53));
+}

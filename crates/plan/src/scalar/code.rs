@@ -9,6 +9,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use halcyon_store::{Type, Value, ValueRef};
+use halcyon_value::array;
 use halcyon_value::calendar::{self, DAY_US, Field, day_of};
 use halcyon_value::compare::{Compare, values as compare_values, whole as integer};
 use halcyon_value::decimal::Rescale;
@@ -816,6 +817,7 @@ fn bool_fun(ir: &Ir, pool: &mut Pool) -> Fun<Bool> {
             })
         }
         Ir::InList { of, list, negated } => in_list(of, list, *negated, pool),
+        Ir::Member { of, array, item } => member(of, array, *item, pool),
         Ir::Like { of, pattern, escape, folded, negated } => {
             like(of, pattern, escape.unwrap_or('\\'), *folded, *negated, pool)
         }
@@ -920,6 +922,25 @@ fn in_list(of: &Ir, list: &[Ir], negated: bool, pool: &mut Pool) -> Fun<Bool> {
             }
         }
         Ok((!unknown).then_some(negated))
+    })
+}
+
+/// `of = ANY (array)`: nothing is in an empty array, NULL neither.
+fn member(of: &Ir, array: &Ir, item: Type, pool: &mut Pool) -> Fun<Bool> {
+    let (of, array) = (any_fun(of, pool), bytes_fun(array, pool));
+    fun::<Bool>(move |frame| {
+        let Some(array) = array(frame)? else { return Ok(None) };
+        let Some(value) = of(frame)? else { return Ok(array.is_empty().then_some(false)) };
+        let mut unknown = false;
+        let searched = array::each(array, item, |element| match element {
+            ValueRef::Null => {
+                unknown = true;
+                Ok(())
+            }
+            element if compare_values(value, element).is_eq() => Err(()),
+            _ => Ok(()),
+        });
+        Ok(if searched.is_err() { Some(true) } else { (!unknown).then_some(false) })
     })
 }
 

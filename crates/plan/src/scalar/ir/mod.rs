@@ -86,6 +86,12 @@ pub enum Ir {
         list: Vec<Ir>,
         negated: bool,
     },
+    /// `of = ANY (array)`, over the bytes of an array of `item`s.
+    Member {
+        of: Box<Ir>,
+        array: Box<Ir>,
+        item: Type,
+    },
     Like {
         of: Box<Ir>,
         pattern: Box<Ir>,
@@ -154,6 +160,10 @@ impl Ir {
             Ir::InList { of, list, .. } => {
                 visit(of);
                 list.iter().for_each(visit);
+            }
+            Ir::Member { of, array, .. } => {
+                visit(of);
+                visit(array);
             }
             Ir::Foreign(foreign) => foreign.inputs().iter().for_each(visit),
         }
@@ -278,6 +288,7 @@ impl fmt::Display for Ir {
                 list(f, items, ", ")?;
                 f.write_str(")")
             }
+            Ir::Member { of, array, .. } => write!(f, "{of} = ANY ({array})"),
             Ir::Like { of, pattern, folded, negated, .. } => {
                 let word = if *folded { "ILIKE" } else { "LIKE" };
                 write!(f, "{of} {}{word} {pattern}", not(*negated))

@@ -56,6 +56,7 @@ impl Ir {
             (Ir::Call { function: own, ty, .. }, Ir::Call { function: theirs, ty: other, .. }) => {
                 own == theirs && ty == other
             }
+            (Ir::Member { item: own, .. }, Ir::Member { item: theirs, .. }) => own == theirs,
             (Ir::TableCall { call: own, .. }, Ir::TableCall { call: theirs, .. }) => own == theirs,
             (Ir::Foreign(own), Ir::Foreign(theirs)) => {
                 Arc::ptr_eq(own, theirs) || own.is_same_alone(theirs)

@@ -4,14 +4,15 @@
 //! by the table's own evaluation ([`Ir::TableCall`]); functions outside the table become foreign
 //! nodes.
 
-use datafusion::logical_expr::Expr;
+use arrow::datatypes::DataType;
 use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::{Expr, ExprSchemable};
 use halcyon_store::{Type, Value};
 use halcyon_value::calendar::Field as Part;
 use halcyon_value::functions;
 
 use super::super::arith;
-use super::super::ir::{Compare, Function, Ir, fit_type};
+use super::super::ir::{Compare, Function, Ir, fit_type, storage_type};
 use super::{Columns, convert, try_lower, type_of};
 use crate::execution::reading;
 use halcyon_sql::error::Result;
@@ -23,6 +24,9 @@ pub(super) fn lower(
     columns: &Columns<'_>,
 ) -> Result<Option<Ir>> {
     let Some(ty) = type_of(whole, columns) else { return Ok(None) };
+    if let ("array_has", [array, of]) = (call.func.name(), &call.args[..]) {
+        return member(array, of, columns);
+    }
     let mut args = vec![];
     for arg in &call.args {
         match try_lower(arg, columns)? {
@@ -36,6 +40,17 @@ pub(super) fn lower(
         Some(typed) => Some(typed),
         None => table.map(|call| Ir::TableCall { call: call.into(), args }),
     })
+}
+
+/// `of = ANY (array)`, if the array's items compare as they are with the value.
+fn member(array: &Expr, of: &Expr, columns: &Columns<'_>) -> Result<Option<Ir>> {
+    let Ok(DataType::List(item)) = array.get_type(columns.schema) else { return Ok(None) };
+    let is_plain = !matches!(item.data_type(), DataType::List(_) | DataType::Interval(_));
+    let Some(item) = storage_type(item.data_type()).filter(|_| is_plain) else { return Ok(None) };
+    let sides = try_lower(array, columns)?.zip(try_lower(of, columns)?);
+    Ok(sides
+        .filter(|(array, of)| array.ty() == Some(Type::Bytes) && of.ty() == Some(item))
+        .map(|(array, of)| Ir::Member { of: of.into(), array: array.into(), item }))
 }
 
 /// The types of arguments; None if one is a NULL of no type.

@@ -41,7 +41,7 @@ const MERGING: &str = "ExternalSorterMerge";
 const FLOOR: usize = 256 << 10;
 
 /// A pool of `bytes` for a plan that runs for `account`.
-pub(crate) fn pool(bytes: usize, account: AccountId, can_spill: bool) -> Arc<dyn MemoryPool> {
+pub fn pool(bytes: usize, account: AccountId, can_spill: bool) -> Arc<dyn MemoryPool> {
     let bytes = bytes.max(1);
     let spilling = can_spill.then(|| Spilling { bytes, state: Mutex::default() });
     Arc::new(PlanPool { own: GreedyMemoryPool::new(bytes), account, spilling })
