@@ -11,6 +11,7 @@
 
 pub mod analytic;
 pub mod constraints;
+pub mod deadline;
 pub mod deferrable;
 pub mod dml;
 pub mod executor;

@@ -18,12 +18,12 @@ use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_txn::Transaction;
 
 use crate::copying::{Copying, Home, Incoming, plan_of};
-use crate::deadline::Deadline;
 use crate::deferral::settle;
 use crate::following::{Following, LOOK};
 use crate::outcome::Tag;
 use crate::session::Session;
 use crate::transaction::Work;
+use halcyon_exec::deadline::Deadline;
 use halcyon_plan::lock_errors::cancelled;
 
 /// The error of a COPY, renamed if a timeout was the reason for its cancellation.

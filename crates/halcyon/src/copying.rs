@@ -9,13 +9,13 @@ use halcyon_prepare::plan::{Plan, Prepared};
 use halcyon_sql::error::Result;
 use halcyon_txn::Savepoint;
 
-use crate::deadline::Deadline;
 use crate::deferral::Deferrals;
 use crate::execute::{Ran, RowAccess, read_only};
 use crate::following::Following;
 use crate::outcome::{Outcome, Tag};
 use crate::transaction::{Block, Work};
 use crate::workload::InClass;
+use halcyon_exec::deadline::Deadline;
 
 /// A COPY whose data has not ended, by its direction.
 pub(crate) enum Copying {

@@ -36,7 +36,6 @@ mod copying;
 mod cursor;
 mod database;
 mod datafusion;
-mod deadline;
 mod deferral;
 mod digits;
 mod do_block;

@@ -22,10 +22,10 @@ use halcyon_sql::values::sql_type_of_arrow;
 use halcyon_store::{Interval, Value, ValueRef};
 
 use crate::activity::ResultWatch;
-use crate::deadline::Deadline;
 use crate::memory;
 use crate::shared::Shared;
 use crate::workload::InClass;
+use halcyon_exec::deadline::Deadline;
 
 /// The rows a statement returns.
 ///

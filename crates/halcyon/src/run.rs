@@ -20,7 +20,6 @@ use halcyon_workload::ClassId;
 use crate::acquire::LockWait;
 use crate::activity::named_by_rule;
 use crate::copying::Copying;
-use crate::deadline::Deadline;
 use crate::execute::Ran;
 use crate::executed::{unknown, wrong_number};
 use crate::memory::{self, grows, keeps};
@@ -32,6 +31,7 @@ use crate::statement::Statement;
 use crate::suspended::Run;
 use crate::transaction::Access;
 use crate::workload::InClass;
+use halcyon_exec::deadline::Deadline;
 
 /// A source of a statement to run: a prepared [`Statement`], or a text that is looked up in the
 /// cache.

@@ -34,7 +34,6 @@ use crate::activity::{SessionEntry, Tallies};
 use crate::answers::Answers;
 use crate::copying::Copying;
 use crate::cursor::Cursors;
-use crate::deadline::Deadline;
 use crate::live::View;
 use crate::memory;
 use crate::rows::{CountedAs, Reader, Rows, Streamed};
@@ -46,6 +45,7 @@ use crate::statement::{Statement, is_taken_after_failure, split_statements};
 use crate::suspended::{Suspended, Syncing};
 use crate::transaction::{Block, Work};
 use crate::workload::{Admitted, Connected, Waiting};
+use halcyon_exec::deadline::Deadline;
 
 /// A session: one user's conversation with the database. It may move between threads, but not be
 /// shared.

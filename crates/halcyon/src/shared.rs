@@ -17,13 +17,13 @@ use parking_lot::Mutex;
 use crate::activity::{SessionEntry, StatementTable};
 use crate::advisory::AdvisoryLocks;
 use crate::datafusion::datafusion_with;
-use crate::deadline::Deadlines;
 use crate::durable::Durable;
 use crate::memory::MemoryLimit;
 use crate::options::DatabaseOptions;
 use crate::settings::{self, Chosen, TunedParts, Tuning};
 use crate::signals::Channels;
 use crate::workload::Workload;
+use halcyon_exec::deadline::Deadlines;
 
 /// The state that all sessions of a database share.
 ///

@@ -4,10 +4,10 @@ use halcyon_sql::rows::RowSet;
 use halcyon_txn::DurableWait;
 
 use crate::activity::Watch;
-use crate::deadline::Deadline;
 use crate::execute::Ran;
 use crate::transaction::Work;
 use crate::workload::InClass;
+use halcyon_exec::deadline::Deadline;
 
 /// A run of a statement, from its beginning to its end, whatever it waits for.
 pub(crate) struct Run {

@@ -20,7 +20,6 @@ pub mod inference;
 pub mod meeting_types;
 pub mod misfits;
 pub mod parse;
-mod plain_words;
 mod postgresql;
 pub mod repeated;
 pub mod rows;

@@ -18,11 +18,11 @@ use halcyon_base::interrupt::{self, watching};
 
 use crate::error::{Result, SqlError, SqlState};
 use crate::hints::{self, Hints};
-use crate::plain_words;
 pub use crate::stack::with_stack;
 use crate::stack::with_stack_for_tokens;
 use crate::syntax::{self, Lines, Statement, at, from_tokenizer, too_deep};
 pub use crate::syntax::{DEPTH_MAX, NESTING_MAX};
+use halcyon_quick::plain_words;
 
 /// A statement and where it came from.
 #[derive(Clone, Debug)]

@@ -13,7 +13,7 @@ use parking_lot::{Condvar, Mutex};
 
 /// Deadlines of running statements.
 #[derive(Default)]
-pub(crate) struct Deadlines {
+pub struct Deadlines {
     inner: Arc<Inner>,
 }
 
@@ -32,21 +32,21 @@ struct DueTokens {
 }
 
 /// A deadline in force; dropping it removes it.
-pub(crate) struct Deadline {
+pub struct Deadline {
     inner: Arc<Inner>,
     key: (Instant, u64),
 }
 
 impl Deadline {
     /// Whether the deadline has passed, so that the statement was cancelled.
-    pub(crate) fn passed(&self) -> bool {
+    pub fn passed(&self) -> bool {
         !self.inner.state.lock().due.contains_key(&self.key)
     }
 }
 
 impl Deadline {
     /// The error of a statement that its deadline cancelled.
-    pub(crate) fn name(error: SqlError) -> SqlError {
+    pub fn name(error: SqlError) -> SqlError {
         match error.state() {
             SqlState::QUERY_CANCELED => SqlError::new(
                 SqlState::QUERY_CANCELED,
@@ -65,7 +65,7 @@ impl Drop for Deadline {
 
 impl Deadlines {
     /// Cancels `token` after `timeout`, unless the returned deadline is dropped before.
-    pub(crate) fn set(&self, timeout: Duration, token: CancelToken) -> Deadline {
+    pub fn set(&self, timeout: Duration, token: CancelToken) -> Deadline {
         let mut state = self.inner.state.lock();
         let key = (Instant::now() + timeout, state.next);
         state.next += 1;
