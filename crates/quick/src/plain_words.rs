@@ -120,9 +120,9 @@ fn begins_span(token: &Token) -> bool {
 fn ends_operand(token: Option<&Token>) -> bool {
     use Keyword::*;
     const GOES_ON: &[Keyword] = &[
-        ALL, AND, ANY, AS, BETWEEN, BY, CASE, DELETE, DISTINCT, ELSE, EXCEPT, FROM, HAVING, ILIKE,
-        IN, INSERT, INTERSECT, INTO, IS, JOIN, LIKE, LIMIT, NOT, OFFSET, ON, ONLY, OR, RETURNING,
-        SELECT, SET, THEN, UNION, UPDATE, USING, VALUES, WHEN, WHERE, WITH,
+        ALL, AND, ANY, AS, BETWEEN, BY, CASE, DEFAULT, DELETE, DISTINCT, ELSE, EXCEPT, FROM,
+        HAVING, ILIKE, IN, INSERT, INTERSECT, INTO, IS, JOIN, LIKE, LIMIT, NOT, OFFSET, ON, ONLY,
+        OR, RETURNING, SELECT, SET, THEN, UNION, UPDATE, USING, VALUES, WHEN, WHERE, WITH,
     ];
     match token {
         Some(Token::Word(word)) => word.quote_style.is_some() || !GOES_ON.contains(&word.keyword),

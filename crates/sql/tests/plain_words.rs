@@ -53,6 +53,7 @@ fn clauses_stay_clauses() {
     let texts = [
         "SELECT sum(a) OVER (PARTITION BY b ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM t",
         "INSERT INTO t VALUES (1), (2)",
+        "INSERT INTO t DEFAULT VALUES",
         "INSERT INTO t (a) VALUES (1) ON CONFLICT (a) DO UPDATE SET a = 2",
         "UPDATE t x SET a = 1",
         "SELECT * FROM a, LATERAL (SELECT 1) l",
