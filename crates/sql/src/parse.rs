@@ -22,6 +22,7 @@ pub use crate::stack::with_stack;
 use crate::stack::with_stack_for_tokens;
 use crate::syntax::{self, Lines, Statement, at, from_tokenizer, too_deep};
 pub use crate::syntax::{DEPTH_MAX, NESTING_MAX};
+use crate::unicode;
 
 /// A statement and where it came from.
 #[derive(Clone, Debug)]
@@ -75,12 +76,7 @@ pub fn parse_tokens(text: &str) -> Result<Vec<Parsed<'_>>> {
         .tokenize_with_location_into_buf(&mut tokens)
         .map_err(|error| from_tokenizer(error, text))?;
     let mut tokens = with_signs_apart(tokens);
-    // `U&'\0041'` is read already, and DataFusion's planner does not know it.
-    for token in &mut tokens {
-        if let Token::UnicodeStringLiteral(text) = &mut token.token {
-            token.token = Token::SingleQuotedString(std::mem::take(text));
-        }
-    }
+    unicode::settle(&mut tokens)?;
     let lines = Lines::of(text);
     let mut statements = Vec::new();
     let mut rest = tokens.as_slice();
