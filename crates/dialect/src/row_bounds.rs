@@ -39,7 +39,11 @@ pub(crate) fn settle(query: &mut Query) -> Result<()> {
         }
         _ => (None, None),
     };
-    if !has_ties && !limit.is_some_and(reads_rows) && !offset.is_some_and(reads_rows) {
+    let picks = matches!(query.body.as_ref(), SetExpr::Select(select)
+        if matches!(select.distinct, Some(Distinct::On(_))));
+    // The planner computes no bound beside DISTINCT ON.
+    let asks = |bound: &Expr| reads_rows(bound) || picks && crate::subquery_of(bound).is_some();
+    if !has_ties && !limit.is_some_and(asks) && !offset.is_some_and(asks) {
         return Ok(());
     }
     let (limit, offset) = (limit.cloned(), offset.cloned());

@@ -38,6 +38,14 @@ fn settled(plan: LogicalPlan, ordered: &[Column]) -> Result<LogicalPlan> {
             let input = Arc::new(settled(Arc::unwrap_or_clone(input), &named)?);
             LogicalPlan::Sort(Sort { expr, input, fetch })
         }
+        // Columns that the order alone needs stand in a SELECT below.
+        LogicalPlan::Projection(projection)
+            if matches!(*projection.input, LogicalPlan::Sort(_) | LogicalPlan::Limit(_))
+                && projection.expr.iter().all(|expr| matches!(expr, Expr::Column(_))) =>
+        {
+            let input = Arc::new(settled(Arc::unwrap_or_clone(projection.input), ordered)?);
+            Projection::try_new(projection.expr, input).map(LogicalPlan::Projection)?
+        }
         LogicalPlan::Projection(projection) => {
             let mut changed = false;
             let mut columns = Vec::with_capacity(projection.expr.len());
@@ -79,6 +87,9 @@ fn blanks(expr: &Expr, input: &LogicalPlan) -> Result<Option<Expr>> {
         let padded = rpad(vec![expr.clone(), lit(i64::from(length))]);
         return padded.cast_to(&DataType::Utf8View, input.schema()).map(Some);
     }
+    if let Expr::Alias(alias) = expr {
+        return blanks(&alias.expr, input);
+    }
     let mut changed = false;
     let mut each = |expr: &Expr| -> Result<Expr> {
         Ok(match blanks(expr, input)? {
@@ -89,7 +100,16 @@ fn blanks(expr: &Expr, input: &LogicalPlan) -> Result<Option<Expr>> {
             None => expr.clone(),
         })
     };
+    // Beside a TEXT all are of that type, which has no blanks.
+    let is_text = |expr: &Expr| -> Result<bool> {
+        let is_constant = matches!(expr, Expr::Literal(_, None));
+        Ok(!is_constant && length(expr, input)?.is_none() && !chooses(expr))
+    };
     let made = match expr {
+        Expr::Case(case) if any(results(case), is_text)? => return Ok(None),
+        Expr::ScalarFunction(call) if chooses(expr) && any(call.args.iter(), is_text)? => {
+            return Ok(None);
+        }
         Expr::Case(case) => {
             let when_then_expr = case
                 .when_then_expr
@@ -106,6 +126,29 @@ fn blanks(expr: &Expr, input: &LogicalPlan) -> Result<Option<Expr>> {
         _ => return Ok(None),
     };
     Ok(changed.then_some(made))
+}
+
+/// The results of a CASE.
+fn results(case: &Case) -> impl Iterator<Item = &Expr> {
+    let branches = case.when_then_expr.iter().map(|(_, then)| then.as_ref());
+    branches.chain(case.else_expr.as_deref())
+}
+
+fn any<'e>(
+    mut exprs: impl Iterator<Item = &'e Expr>,
+    holds: impl Fn(&Expr) -> Result<bool>,
+) -> Result<bool> {
+    exprs.try_fold(false, |found, expr| Ok(found || holds(expr)?))
+}
+
+/// Whether the value is one of several expressions.
+fn chooses(expr: &Expr) -> bool {
+    match expr {
+        Expr::Alias(alias) => chooses(&alias.expr),
+        Expr::Case(_) => true,
+        Expr::ScalarFunction(call) => matches!(call.name(), "coalesce" | "nvl"),
+        _ => false,
+    }
 }
 
 /// Whether a function's result is one of its arguments, or made of all of them.
@@ -144,10 +187,7 @@ fn length(expr: &Expr, input: &LogicalPlan) -> Result<Option<u32>> {
             None => Ok(None),
         },
         Expr::ScalarSubquery(query) => length_of_column(&query.subquery, 0),
-        Expr::Case(case) => {
-            let results = case.when_then_expr.iter().map(|(_, then)| then.as_ref());
-            common(&mut results.chain(case.else_expr.as_deref()))
-        }
+        Expr::Case(case) => common(&mut results(case)),
         Expr::ScalarFunction(call) => match call.name() {
             "coalesce" | "nvl" | "greatest" | "least" => common(&mut call.args.iter()),
             "nullif" => common(&mut call.args.iter().take(1)),

@@ -90,28 +90,14 @@ mod tests {
 
     #[test]
     fn numbers_behind_any_escape_are_characters() {
-        let pairs = [
-            ("d!0061t!+000061", "!", "data"),
-            ("!!", "!", "!"),
-            ("a*D83D*DE00", "*", "a\u{1f600}"),
-            ("plain", "\\", "plain"),
-        ];
+        let pairs = [("d!0061t!+000061", "!", "data"), ("a*D83D*DE00**", "*", "a\u{1f600}*")];
         for (text, escape, wanted) in pairs {
             assert_eq!(read(text, escape).ok().as_deref(), Some(wanted), "{text}");
         }
-        for (text, escape) in [
-            ("!00", "!"),
-            ("!D83D", "!"),
-            ("!DE00", "!"),
-            ("!D83Dx", "!"),
-            ("!0000", "!"),
-            ("a", "+"),
-            ("a", "f"),
-            ("a", "ab"),
-            ("a", ""),
-        ] {
-            assert!(read(text, escape).is_err(), "{text} {escape}");
+        for text in ["!00", "!D83D", "!DE00", "!D83Dx", "!0000"] {
+            assert!(read(text, "!").is_err(), "{text}");
         }
+        assert!(["+", "f", "ab", ""].iter().all(|escape| read("a", escape).is_err()));
     }
 
     #[test]
