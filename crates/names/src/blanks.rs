@@ -100,9 +100,9 @@ fn blanks(expr: &Expr, input: &LogicalPlan) -> Result<Option<Expr>> {
             None => expr.clone(),
         })
     };
-    // Beside a TEXT all are of that type, which has no blanks.
+    // Beside a TEXT all are of that type, which has no blanks; constants in quotes, and parameters, are of none.
     let is_text = |expr: &Expr| -> Result<bool> {
-        let is_constant = matches!(expr, Expr::Literal(_, None));
+        let is_constant = matches!(expr, Expr::Literal(_, None) | Expr::Placeholder(_));
         Ok(!is_constant && length(expr, input)?.is_none() && !chooses(expr))
     };
     let made = match expr {
