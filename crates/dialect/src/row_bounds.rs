@@ -22,6 +22,11 @@ use halcyon_sql::syntax::TIES;
 ///
 /// Errors: 0A000 for PERCENT, and for some orders of a query that is no plain SELECT; 42601 for ties without an order.
 pub(crate) fn settle(query: &mut Query) -> Result<()> {
+    settle_all(query, false)
+}
+
+/// As [`settle`]; `all`: bounds by subqueries without tables as well, which the planner computes otherwise.
+fn settle_all(query: &mut Query, all: bool) -> Result<()> {
     if let Some(LimitClause::LimitOffset { limit, .. }) = &mut query.limit_clause
         && let Some(count) = limit.as_mut().and_then(count_with_ties)
     {
@@ -42,7 +47,8 @@ pub(crate) fn settle(query: &mut Query) -> Result<()> {
     let picks = matches!(query.body.as_ref(), SetExpr::Select(select)
         if matches!(select.distinct, Some(Distinct::On(_))));
     // The planner computes no bound beside DISTINCT ON.
-    let asks = |bound: &Expr| reads_rows(bound) || picks && crate::subquery_of(bound).is_some();
+    let all = all || picks;
+    let asks = |bound: &Expr| reads_rows(bound) || all && crate::subquery_of(bound).is_some();
     if !has_ties && !limit.is_some_and(asks) && !offset.is_some_and(asks) {
         return Ok(());
     }
@@ -130,7 +136,7 @@ fn around(query: &mut Query) -> Result<()> {
         subquery.order_by = own;
     }
     *query = outer;
-    settle(query)
+    settle_all(query, picks)
 }
 
 /// The name of the rows that [`around`] bounds.
