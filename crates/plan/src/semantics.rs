@@ -70,7 +70,6 @@ use halcyon_collated::{self as collated, Collations, Find};
 use halcyon_collations::Collation;
 use halcyon_functions as by_value;
 use halcyon_functions::{corrected, fields, like, nested, table_functions, zoned};
-use halcyon_names::documents::is_document;
 use halcyon_sql::coerce;
 use halcyon_sql::coerce::nested::is_nested;
 use halcyon_sql::coerce::zone::TimeZone;
@@ -1349,8 +1348,8 @@ fn is_of_a_set(aggregate: &str) -> bool {
 
 /// LIKE and ILIKE, which texts alone have.
 fn pattern_match(like: Like, schema: &DFSchema, types: &mut Parameters) -> Result<Expr> {
-    let of_bytes =
-        |side: &Expr| side.get_type(schema).is_ok_and(|ty| ty.is_binary() && !is_document(&ty));
+    let are_bytes = |ty: DataType| matches!(ty, DataType::Binary | DataType::BinaryView);
+    let of_bytes = |side: &Expr| side.get_type(schema).is_ok_and(are_bytes);
     let is_binary = !like.case_insensitive && (of_bytes(&like.expr) || of_bytes(&like.pattern));
     let ty = if is_binary { DataType::BinaryView } else { DataType::Utf8View };
     let mut side = |expr: Box<Expr>| adapt(*expr, &ty, types).map(Box::new);
