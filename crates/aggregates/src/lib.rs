@@ -2,7 +2,7 @@
 //!
 //! [`sums`] has `sum` and `avg`, and the aggregate that takes the only value of a group; [`variance`]
 //! variances and deviations; [`corrected`] DataFusion's own aggregates with what they lack; [`ordered_sets`]
-//! those WITHIN GROUP. As window functions all of them are [watched](mod@watched), and have
+//! those WITHIN GROUP; [`singles`] makes the sums of REAL REAL. As window functions all of them are [watched](mod@watched), and have
 //! [frames](mod@sliding) that leave rows behind.
 //!
 //! **Invariant**, checked by `cargo xtask check claims`: nothing here knows a table or a transaction. An
@@ -12,6 +12,7 @@
 pub mod corrected;
 pub mod ordered_sets;
 mod shifted;
+pub mod singles;
 mod sliding;
 pub mod sums;
 pub mod variance;

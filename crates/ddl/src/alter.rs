@@ -19,8 +19,8 @@ use super::constraint::{
 use super::remove::{drop_foreign_key, needed_by};
 use super::sequence::Wish;
 use super::{
-    DdlContext, alter_key, alter_view, fold, identity, index, names, parts, role, row_schema,
-    sequence, table, temporary, type_uses, using_index, view,
+    DdlContext, alter_key, alter_view, fold, identity, index, names, parts, renamed, role,
+    row_schema, sequence, table, temporary, type_uses, using_index, view,
 };
 use halcyon_catalog::{Index, IndexConstraint, Partitioning, Relation, Sequence, Table, TableKind};
 use halcyon_exec::constraints::mentioned_in;
@@ -1292,21 +1292,9 @@ fn rename(
         return index::rename(cx, table, index, to);
     }
     cx.catalog.refuse_taken(schema, to)?;
-    refuse_if_in_views(cx, schema, name, &relation)?;
-    move_relation(cx, schema, name, relation, schema, to)
-}
-
-/// 2BP01 if the text of a view would name what has another name now. Views' texts follow types.
-fn refuse_if_in_views(
-    cx: &DdlContext<'_>,
-    schema: &str,
-    name: &str,
-    relation: &Relation,
-) -> Result<()> {
-    match relation {
-        Relation::Type(_) => Ok(()),
-        _ => view::refuse_if_used(&view::users_of(cx.catalog, schema, name), relation.kind(), name),
-    }
+    let users = view::users_of(cx.catalog, schema, name);
+    move_relation(cx, schema, name, relation, schema, to)?;
+    renamed::follow(cx, &users, (schema, name), (schema, to))
 }
 
 fn set_schema(
@@ -1321,8 +1309,8 @@ fn set_schema(
     }
     temporary::refuse_move(schema, to)?;
     let (to, _) = cx.place(&[to.to_owned(), name.to_owned()])?;
-    refuse_if_in_views(cx, schema, name, &relation)?;
     cx.catalog.refuse_taken(&to, name)?;
+    let users = view::users_of(cx.catalog, schema, name);
     if let Relation::Table(table) = &relation {
         let sequences = sequence::of_table(cx, table, None);
         let own = table.indexes.iter().map(|index| index.name.clone()).chain(sequences);
@@ -1333,7 +1321,8 @@ fn set_schema(
         }
     }
     let relation = cx.catalog.schemas[schema].relations[name].clone();
-    move_relation(cx, schema, name, relation, &to, name)
+    move_relation(cx, schema, name, relation, &to, name)?;
+    renamed::follow(cx, &users, (schema, name), (&to, name))
 }
 
 fn move_relation(

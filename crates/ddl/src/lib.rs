@@ -38,6 +38,7 @@ mod names;
 mod own;
 mod owned;
 mod remove;
+mod renamed;
 mod role;
 mod sequence;
 mod table;

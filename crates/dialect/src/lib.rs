@@ -25,6 +25,7 @@ mod row_bounds;
 pub mod search_cycle;
 mod set_names;
 mod set_order;
+mod similar;
 mod sorted_input;
 mod standard_json;
 mod symmetric;
@@ -46,6 +47,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use halcyon_value::Interval;
+use halcyon_value::calendar::OF_FUNCTION;
 use halcyon_value::interval::{self, Field as FieldOfInterval};
 
 use halcyon_sql::error::{Result, SqlError, SqlState};
@@ -159,6 +161,7 @@ impl VisitorMut for Rewrite {
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
         crate::symmetric::settle(expr);
+        crate::similar::settle(expr);
         match array_syntax::before_its_parts(expr) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(error),
@@ -800,6 +803,15 @@ fn operator(expr: &mut Expr) -> Result<()> {
             shorthand: false,
             ..
         } if is_quoted(&pattern) => call("substring_by_pattern", vec![*expr, *pattern]),
+        Expr::Substring {
+            expr,
+            substring_from: Some(pattern),
+            substring_for: Some(escape),
+            shorthand: false,
+            ..
+        } if is_quoted(&pattern) && is_quoted(&escape) => {
+            crate::similar::parts(*expr, *pattern, *escape)
+        }
         // Of `substr` there is none by pattern.
         Expr::Substring { expr, substring_from, substring_for, special, shorthand: true } => {
             let whole = |arg: Box<Expr>| match is_quoted(&arg) {
@@ -1290,7 +1302,7 @@ fn part_of_moment(function: Function) -> Expr {
         return Expr::Function(function);
     };
     let moment = operands(function).pop().expect("two arguments");
-    let field = DateTimeField::Custom(Ident::new(name));
+    let field = DateTimeField::Custom(Ident::new(format!("{name}{OF_FUNCTION}")));
     let extracted = part(field, ast::ExtractSyntax::From, Box::new(moment));
     cast(extracted, DataType::DoublePrecision)
 }
@@ -1403,15 +1415,12 @@ fn overlap(left: &Expr, right: &Expr) -> Result<Expr> {
 /// EXTRACT of a field that has a fraction is ours; whole fields are DataFusion's.
 fn part(field: DateTimeField, syntax: ast::ExtractSyntax, expr: Box<Expr>) -> Expr {
     let name = field.to_string().to_lowercase();
-    match name.trim_matches(['\'', '"']) {
-        field @ ("second" | "seconds" | "millisecond" | "milliseconds" | "microsecond"
-        | "microseconds" | "epoch" | "julian") => {
-            call("extract_fraction", vec![string(field), *expr])
-        }
-        field @ ("century" | "decade" | "millennium" | "isoyear" | "isodow" | "dow" | "doy"
-        | "timezone" | "timezone_hour" | "timezone_minute") => {
-            call("extract_whole", vec![string(field), *expr])
-        }
+    let name = name.trim_matches(['\'', '"']);
+    match name.trim_end_matches(OF_FUNCTION) {
+        "second" | "seconds" | "millisecond" | "milliseconds" | "microsecond" | "microseconds"
+        | "epoch" | "julian" => call("extract_fraction", vec![string(name), *expr]),
+        "century" | "decade" | "millennium" | "isoyear" | "isodow" | "dow" | "doy" | "timezone"
+        | "timezone_hour" | "timezone_minute" => call("extract_whole", vec![string(name), *expr]),
         _ => Expr::Extract { field, syntax, expr },
     }
 }

@@ -22,6 +22,11 @@ use halcyon_sql::syntax::TIES;
 ///
 /// Errors: 0A000 for PERCENT, and for some orders of a query that is no plain SELECT; 42601 for ties without an order.
 pub(crate) fn settle(query: &mut Query) -> Result<()> {
+    settle_all(query, false)
+}
+
+/// As [`settle`]; `all`: bounds by subqueries without tables as well, which the planner computes otherwise.
+fn settle_all(query: &mut Query, all: bool) -> Result<()> {
     if let Some(LimitClause::LimitOffset { limit, .. }) = &mut query.limit_clause
         && let Some(count) = limit.as_mut().and_then(count_with_ties)
     {
@@ -39,7 +44,12 @@ pub(crate) fn settle(query: &mut Query) -> Result<()> {
         }
         _ => (None, None),
     };
-    if !has_ties && !limit.is_some_and(reads_rows) && !offset.is_some_and(reads_rows) {
+    let picks = matches!(query.body.as_ref(), SetExpr::Select(select)
+        if matches!(select.distinct, Some(Distinct::On(_))));
+    // The planner computes no bound beside DISTINCT ON.
+    let all = all || picks;
+    let asks = |bound: &Expr| reads_rows(bound) || all && crate::subquery_of(bound).is_some();
+    if !has_ties && !limit.is_some_and(asks) && !offset.is_some_and(asks) {
         return Ok(());
     }
     let (limit, offset) = (limit.cloned(), offset.cloned());
@@ -97,16 +107,21 @@ pub(crate) fn settle(query: &mut Query) -> Result<()> {
 /// Puts a query whose rows are those of a set, of VALUES or of DISTINCT into FROM of another one, which has the order
 /// and the bounds. Such an order names columns of the result alone.
 ///
-/// Errors: 0A000 for an order by anything that is no name and no number of an output, and for DISTINCT ON.
+/// Errors: 0A000 for an order by anything that is no name and no number of an output, and beside DISTINCT ON for
+/// one by what is no output.
 fn around(query: &mut Query) -> Result<()> {
     let select = first_select(&query.body);
-    if select.is_some_and(|select| matches!(select.distinct, Some(Distinct::On(_)))) {
-        return Err(SqlError::unsupported("such a bound beside DISTINCT ON")
-            .hint("Put the query into FROM of another one."));
-    }
+    let picks = select.is_some_and(|select| matches!(select.distinct, Some(Distinct::On(_))));
     let mut order = query.order_by.take();
+    // DISTINCT ON chooses its rows by the order, and keeps the order.
+    let own = order.clone().filter(|_| picks);
     if let Some(OrderByKind::Expressions(by)) = order.as_mut().map(|by| &mut by.kind) {
-        by.iter_mut().try_for_each(|by| by_output(&mut by.expr, select))?;
+        let named = by.iter_mut().try_for_each(|by| by_output(&mut by.expr, select));
+        if picks && named.is_err() {
+            let form = "such a bound beside DISTINCT ON and an order by what the list has not";
+            return Err(SqlError::unsupported(form).hint("Put the query into FROM of another one."));
+        }
+        named?;
     }
     let mut outer = parse_own_query(&format!("SELECT * FROM (SELECT NULL) AS \"{BOUNDED}\""));
     outer.with = query.with.take();
@@ -118,9 +133,10 @@ fn around(query: &mut Query) -> Result<()> {
         && let TableFactor::Derived { subquery, .. } = &mut select.from[0].relation
     {
         std::mem::swap(subquery.as_mut(), query);
+        subquery.order_by = own;
     }
     *query = outer;
-    settle(query)
+    settle_all(query, picks)
 }
 
 /// The name of the rows that [`around`] bounds.

@@ -188,6 +188,22 @@ pub(super) const ROWS: &[Row] = &[
     )
     .optional(1),
     Row::new(
+        "array\u{1}set",
+        "The document with a value under a member's name, as `SET document['member'] = value`.",
+        &[Kind::Jsonb, Kind::Text, Kind::Jsonb],
+        Gives::Jsonb,
+        |args| under_subscript(args, args.text(1), false),
+    )
+    .of_null(),
+    Row::new(
+        "array\u{1}set",
+        "The document with a value at a place, as `SET document[0] = value`.",
+        &[Kind::Jsonb, Kind::Integer, Kind::Jsonb],
+        Gives::Jsonb,
+        |args| under_subscript(args, &args.integer(1).to_string(), true),
+    )
+    .of_null(),
+    Row::new(
         "jsonb_insert",
         "The document with a value put at the end of a path, behind an element if TRUE follows.",
         &[Kind::Jsonb, Kind::Path, Kind::Jsonb, Kind::Bool],
@@ -379,6 +395,17 @@ fn truth(args: &Arguments<'_>, at: usize) -> Option<bool> {
         Some(ScalarValue::Boolean(value)) => *value,
         _ => None,
     }
+}
+
+/// Errors: 22004 for a subscript that is NULL; those of [`change::assigned`].
+fn under_subscript(args: &Arguments<'_>, step: &str, is_number: bool) -> Result<ScalarValue> {
+    if args.is_null(1) {
+        let message = "jsonb subscript in assignment must not be null";
+        return Err(SqlError::new(SqlState::NULL_VALUE_NOT_ALLOWED, message));
+    }
+    let before = (!args.is_null(0)).then(|| args.node(0).tree());
+    let value = if args.is_null(2) { Tree::Null } else { args.node(2).tree() };
+    Ok(document(change::assigned(before, step, is_number, value)?.encode()))
 }
 
 fn edited(args: &Arguments<'_>, edit: &Edit) -> Result<ScalarValue> {

@@ -14,11 +14,13 @@ mod array_compared;
 mod array_fill;
 mod array_parts;
 mod array_positions;
+mod bytes_like;
 mod chr;
 pub mod collation;
 pub mod corrected;
 mod encode;
 pub mod enumerations;
+pub mod fields;
 mod format;
 mod growing_text;
 mod json;
@@ -374,6 +376,14 @@ impl Arguments<'_> {
         self.values.get(at).and_then(|value| value.try_as_str().flatten()).unwrap_or_default()
     }
 
+    /// Bytes; NULL reads as none.
+    fn bytes(&self, at: usize) -> &[u8] {
+        match self.values.get(at) {
+            Some(ScalarValue::BinaryView(Some(bytes)) | ScalarValue::Binary(Some(bytes))) => bytes,
+            _ => &[],
+        }
+    }
+
     /// An integer; NULL reads as 0.
     fn integer(&self, at: usize) -> i64 {
         match self.values.get(at) {
@@ -447,6 +457,7 @@ static TABLES: &[&[Row]] = &[
     parse_ident::ROWS,
     unistr::ROWS,
     chr::ROWS,
+    bytes_like::ROWS,
     collation::ROWS,
     to_hex::ROWS,
     encode::ROWS,

@@ -228,6 +228,47 @@ fn edit_at(node: &mut Tree, path: &[Option<String>], level: usize, edit: &Edit) 
     Ok(())
 }
 
+/// The most elements of an array that an assignment to one beyond its end makes.
+const ELEMENTS_MAX: usize = 1 << 20;
+
+/// The document with a value under a subscript, as `SET document[step] = value` has it: in an object a pair; in an array an
+/// element, with nulls before it if it lies beyond the end. NULL is an empty array if the subscript is a number, else an
+/// empty object.
+///
+/// Errors: 22023 for a scalar and for a place before the first element; 22P02 for a step into an array that is no number;
+/// 54000 for a place far beyond the end.
+pub fn assigned(document: Option<Tree>, step: &str, is_number: bool, value: Tree) -> Result<Tree> {
+    let empty = if is_number { Tree::Array(Vec::new()) } else { Tree::object(Vec::new()) };
+    Ok(match document.unwrap_or(empty) {
+        Tree::Object(mut pairs) => {
+            pairs.push((step.to_owned(), value));
+            Tree::object(pairs)
+        }
+        Tree::Array(mut elements) => {
+            let Some(index) = index(step) else {
+                let message = format!("path element at position 1 is not an integer: \"{step}\"");
+                return Err(JsonError::new(b"22P02", message));
+            };
+            let from = if index < 0 { elements.len() as i64 } else { 0 };
+            let Ok(at) = usize::try_from(from + index) else {
+                let message = format!("path element at position 1 is out of range: {index}");
+                return Err(JsonError::new(b"22023", message));
+            };
+            if at >= elements.len() {
+                if at >= ELEMENTS_MAX {
+                    let message =
+                        format!("an array of more than {ELEMENTS_MAX} elements by assignment");
+                    return Err(JsonError::new(b"54000", message));
+                }
+                elements.resize(at + 1, Tree::Null);
+            }
+            elements[at] = value;
+            Tree::Array(elements)
+        }
+        _ => return Err(JsonError::invalid("cannot replace existing key")),
+    })
+}
+
 /// The document without the pairs of objects whose value is null.
 pub fn without_nulls(tree: Tree) -> Tree {
     match tree {

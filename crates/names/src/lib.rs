@@ -7,10 +7,11 @@
 //! read otherwise ([`plain_forms`]). [`query_facts`] are told of the tree alone. These passes write, on the syntax tree, a
 //! query in which every name means the same to both; they ask
 //! their caller for the columns of tables. Of a plan, [`told_types`] tells which columns have types that only
-//! system tables have.
+//! system tables have, and [`blanks`] are written where an expression of CHARACTER is a result.
 
 #![forbid(unsafe_code)]
 
+pub mod blanks;
 pub mod documents;
 pub mod function_tables;
 pub mod merged_columns;

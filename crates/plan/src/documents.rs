@@ -105,6 +105,16 @@ fn refuse(
     Err(external(no_function(function, &types)))
 }
 
+/// Errors: 42883 for values among which a largest and a smallest are looked for, if they are of `json`.
+pub(crate) fn have_an_order(values: &[Expr], schema: &DFSchema) -> Result<()> {
+    let is_json = |value: &Expr| value.get_type(schema).is_ok_and(|ty| ty == DataType::LargeUtf8);
+    if !values.iter().any(is_json) {
+        return Ok(());
+    }
+    let message = "could not identify a comparison function for type json";
+    Err(external(SqlError::new(SqlState::UNDEFINED_FUNCTION, message)))
+}
+
 /// Errors: 42883 for a node that sorts or groups by `json`, which has no comparison.
 pub(crate) fn are_not_compared(node: &LogicalPlan, schema: &DFSchema) -> Result<()> {
     let is_json = |expr: &Expr| expr.get_type(schema).is_ok_and(|ty| ty == DataType::LargeUtf8);

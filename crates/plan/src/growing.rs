@@ -70,6 +70,7 @@ const GROWING: &[(&str, Growth)] = &[
     ("replace", Growth::Replaced),
     ("reverse", Growth::Linear { times: 1 }),
     ("rpad", Growth::Padded),
+    ("similar_parts", Growth::Linear { times: 9 }),
     ("similar_to_escape", Growth::Linear { times: 3 }),
     ("string_to_array", Growth::Split),
     ("textcat", Growth::Linear { times: 1 }),
@@ -448,7 +449,7 @@ mod tests {
         "array_remove", "array_remove_all", "array_remove_n", "array_reverse", "array_scale", "array_slice",
         "array_sort", "array_subtract", "array_sum", "arrow_cast", "arrow_field", "arrow_metadata",
         "arrow_try_cast", "arrow_typeof", "ascii", "asin", "asind", "asinh", "atan", "atan2", "atan2d",
-        "atand", "atanh", "bit_count", "bit_length", "bitwise_not", "broadcast", "btrim", "bucket_of_thresholds",
+        "atand", "atanh", "bit_count", "bit_length", "bitwise_not", "bytealike", "broadcast", "btrim", "bucket_of_thresholds",
         "bytes_btrim", "bytes_length", "bytes_ltrim", "bytes_overlay", "bytes_position", "bytes_rtrim", "bytes_substr", "cardinality", "cast\u{1}told", "cast_to_type", "cbrt", "ceil", "character_length", "chr",
         "clock_timestamp", "coalesce",
         // Asks for the memory of each key by itself; the others change letters one by one.
@@ -458,7 +459,7 @@ mod tests {
         "current_time", "current_timestamp", "current_user", "currval", "date_bin", "date_part", "date_trunc",
         "degrees", "digest", "div", "empty", "ends_with",
         // Labels of one type, which the catalog holds.
-        "enum_first", "enum_last", "enum_range", "exp", "extract_fraction",
+        "enum_first", "enum_last", "enum_range", "exp", "extract_fraction", "extract_refused",
         "extract_whole", "factorial", "family", "file_row_index", "find_in_set", "flatten", "floor", "format", "format\u{1}list", "is_normalized",
         "from_unixtime", "gcd", "generate_series", "get_bit", "get_byte", "get_field", "greatest",
         "hashtext", "hashtextextended", "hmac", "host", "hostmask", "inet\u{1}+", "inet\u{1}-", "inet_merge",

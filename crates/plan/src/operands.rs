@@ -12,7 +12,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, IntervalUnit};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::functions::core::expr_fn::{greatest, nullif};
-use datafusion::functions_nested::expr_fn::array_element;
+use datafusion::functions_nested::expr_fn::{array_element, make_array};
 use datafusion::logical_expr::expr::Placeholder;
 use datafusion::logical_expr::planner::{
     ExprPlanner, PlannerResult, RawBinaryExpr, RawFieldAccessExpr,
@@ -40,6 +40,36 @@ use halcyon_sql::meeting_types::comparable;
 use halcyon_sql::misfits;
 use halcyon_sql::types::SqlType;
 use halcyon_sql::values::{shown_type, sql_type_of_arrow};
+
+/// `document['member']` and `document[1]`, of a `jsonb`: a step of a path, NULL where there is none.
+///
+/// Errors: 42804 for a subscript that is neither an integer nor a text, 0A000 for a slice.
+fn member(access: RawFieldAccessExpr, schema: &DFSchema) -> Result<Expr> {
+    let RawFieldAccessExpr { expr, field_access } = access;
+    let step = match field_access {
+        GetFieldAccess::NamedStructField { name } => Expr::Literal(name, None),
+        GetFieldAccess::ListIndex { key } => *key,
+        GetFieldAccess::ListRange { .. } => {
+            let message = "jsonb subscript does not support slices";
+            let error = SqlError::new(SqlState::DATATYPE_MISMATCH, message);
+            return Err(external(error));
+        }
+    };
+    let step = match step {
+        step if untyped(&step) => parameter_of(step, &DataType::Utf8View),
+        step => step,
+    };
+    let found = step.get_type(schema)?;
+    if !(is_text(&found) || found.is_integer() || found.is_null()) {
+        let message = format!("subscript type {} is not supported", shown_type(&found));
+        let error = SqlError::new(SqlState::DATATYPE_MISMATCH, message);
+        return Err(external(
+            error.hint("jsonb subscript must be coercible to either integer or text."),
+        ));
+    }
+    let path = make_array(vec![to(step, DataType::Utf8View)]);
+    Ok(by_value::of_name("#>").expect("a function").call(vec![expr, path]))
+}
 
 /// Operators that DataFusion's planner would refuse, or mistake, before our passes see them.
 #[derive(Debug)]
@@ -92,8 +122,10 @@ impl ExprPlanner for Operators {
     ) -> Result<PlannerResult<RawFieldAccessExpr>> {
         go_on()?;
         let ty = expr.expr.get_type(schema)?;
-        let is_named = matches!(expr.field_access, GetFieldAccess::NamedStructField { .. });
-        if is_named || ty.is_null() || matches!(ty, DataType::Map(..)) {
+        if ty == DataType::LargeBinary {
+            return member(expr, schema).map(PlannerResult::Planned);
+        }
+        if ty.is_null() || matches!(ty, DataType::Map(..) | DataType::Struct(_)) {
             return Ok(PlannerResult::Original(expr));
         }
         if !matches!(ty, DataType::List(_)) {
@@ -118,7 +150,14 @@ impl ExprPlanner for Operators {
             }
         };
         let RawFieldAccessExpr { expr, field_access } = expr;
+        let field_access = match field_access {
+            GetFieldAccess::NamedStructField { name } => {
+                GetFieldAccess::ListIndex { key: Box::new(Expr::Literal(name, None)) }
+            }
+            other => other,
+        };
         Ok(PlannerResult::Planned(match field_access {
+            GetFieldAccess::NamedStructField { .. } => unreachable!("a subscript now"),
             GetFieldAccess::ListIndex { key } => {
                 let key = subscript(*key)?;
                 match key {
@@ -131,7 +170,6 @@ impl ExprPlanner for Operators {
                 let slice = by_value::of_name("array\u{1}slice").expect("a function");
                 slice.call(vec![expr, subscript(*start)?, subscript(*stop)?])
             }
-            GetFieldAccess::NamedStructField { .. } => unreachable!("asked before"),
         }))
     }
 

@@ -65,11 +65,12 @@ use crate::row_sets::with_fields_compared;
 use crate::session_zone;
 use crate::sizes;
 use crate::{concatenation, documents, intervals};
+use halcyon_aggregates::singles::with_single_sums;
 use halcyon_collated::{self as collated, Collations, Find};
 use halcyon_collations::Collation;
 use halcyon_functions as by_value;
 use halcyon_functions::{
-    corrected, like, memberships, nested, table_functions, volatile_order, zoned,
+    corrected, fields, like, memberships, nested, table_functions, volatile_order, zoned,
 };
 use halcyon_sql::coerce;
 use halcyon_sql::coerce::nested::is_nested;
@@ -352,8 +353,12 @@ fn recursion_with_its_types(mut query: RecursiveQuery) -> Result<LogicalPlan> {
     if let Some(planned) = planned {
         let schema = DFSchema::try_from(planned.as_ref().clone())?;
         for (at, field) in schema.fields().iter().enumerate() {
-            let (first, then) = (field.data_type(), type_of(&query.recursive_term, at));
-            if first.is_integer() && (then.is_decimal() || then.is_floating()) {
+            let first = field.data_type();
+            let then = &before_planners_cast(&query.recursive_term, at)?;
+            let widens = first.is_integer() && (then.is_decimal() || then.is_floating())
+                || first.is_decimal() && then.is_floating()
+                || *first == DataType::Date32 && is_moment(then);
+            if widens {
                 let message = format!(
                     "recursive query \"{}\" column {} has type {} in non-recursive term but type {} overall",
                     query.name,
@@ -373,6 +378,28 @@ fn recursion_with_its_types(mut query: RecursiveQuery) -> Result<LogicalPlan> {
         }
     }
     LogicalPlan::RecursiveQuery(query).recompute_schema()
+}
+
+/// The type of a column of a recursive query's second part as it was written: DataFusion's planner casts to the
+/// types of the first part by itself.
+fn before_planners_cast(plan: &LogicalPlan, at: usize) -> Result<DataType> {
+    if let LogicalPlan::Projection(projection) = plan {
+        let expr = projection.expr[at].clone().unalias();
+        let schema = projection.input.schema();
+        match &expr {
+            Expr::Cast(cast) if !cast.field.metadata().contains_key(TYPE_KEY) => {
+                return cast.expr.get_type(schema);
+            }
+            // A set operation, or DISTINCT, below.
+            Expr::Column(column) => {
+                if let Some(below) = schema.maybe_index_of_column(column) {
+                    return before_planners_cast(&projection.input, below);
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(type_of(plan, at).clone())
 }
 
 /// A SELECT whose constants in quotes are of the types that its columns have in a schema.
@@ -576,7 +603,7 @@ fn operators(plan: LogicalPlan, types: &mut Parameters) -> Result<LogicalPlan> {
             })?;
             Ok(new.update_data(|expr| name.restore(expr)))
         })?
-        .map_data(renew)
+        .map_data(|node| with_single_sums(renew(node)?))
         .map(|node| Transformed::yes(node.data))
     })
     .data()
@@ -1323,8 +1350,18 @@ fn is_of_a_set(aggregate: &str) -> bool {
 
 /// LIKE and ILIKE, which texts alone have.
 fn pattern_match(like: Like, schema: &DFSchema, types: &mut Parameters) -> Result<Expr> {
-    let mut text = |expr: Box<Expr>| adapt(*expr, &DataType::Utf8View, types).map(Box::new);
-    let (expr, pattern) = (text(like.expr)?, text(like.pattern)?);
+    let are_bytes = |ty: DataType| matches!(ty, DataType::Binary | DataType::BinaryView);
+    let of_bytes = |side: &Expr| side.get_type(schema).is_ok_and(are_bytes);
+    let is_binary = !like.case_insensitive && (of_bytes(&like.expr) || of_bytes(&like.pattern));
+    let ty = if is_binary { DataType::BinaryView } else { DataType::Utf8View };
+    let mut side = |expr: Box<Expr>| adapt(*expr, &ty, types).map(Box::new);
+    let (expr, pattern) = (side(like.expr)?, side(like.pattern)?);
+    let fits = |side: &Expr| of_bytes(side) || side.get_type(schema).is_ok_and(|ty| ty.is_null());
+    if is_binary && fits(&expr) && fits(&pattern) {
+        let matches = by_value::of_name("bytealike").expect("a function");
+        let found = matches.call([*expr, *pattern].map(|side| to(side, ty.clone())).to_vec());
+        return Ok(if like.negated { !found } else { found });
+    }
     let (of, by) = (expr.get_type(schema)?, pattern.get_type(schema)?);
     if [&of, &by].into_iter().any(|ty| !is_text(ty) && !ty.is_null()) {
         let op = match (like.negated, like.case_insensitive) {
@@ -1436,7 +1473,7 @@ fn condition_of_case(when: Expr, schema: &DFSchema, types: &mut Parameters) -> R
 
 fn call(function: ScalarFunction, schema: &DFSchema, types: &mut Parameters) -> Result<Expr> {
     documents::are_taken(function.name(), &function.args, schema)?;
-    let ScalarFunction { func, args } = zoned_call(function, schema)?;
+    let ScalarFunction { func, args } = zoned_call(fields::settled(function, schema)?, schema)?;
     let name = func.name();
     let args = match name {
         // Its results have to have a type in common, as those of CASE have.
@@ -1451,6 +1488,9 @@ fn call(function: ScalarFunction, schema: &DFSchema, types: &mut Parameters) -> 
             let ty = meeting_type(args.iter(), schema);
             let adapted = args.into_iter().map(|arg| adapt(arg, &ty, types));
             let mut args = adapted.collect::<Result<Vec<_>>>()?;
+            if matches!(name, "greatest" | "least") {
+                documents::have_an_order(&args, schema)?;
+            }
             let is_nullif = name == "nullif" && args.len() == 2;
             if is_nullif {
                 let [left, right] = [args[0].get_type(schema)?, args[1].get_type(schema)?];

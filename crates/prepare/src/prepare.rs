@@ -20,15 +20,17 @@ use halcyon_exec::dml::compound::{self, Last};
 use halcyon_exec::dml::{self, Write, merge, returned};
 use halcyon_exec::executor::Executor;
 use halcyon_exec::point::short::ShortQuery;
+use halcyon_names::blanks::with_blanks;
 use halcyon_plan::bind::{Binder, BoundQuery, result_columns};
 use halcyon_plan::effects_last::has_effects;
 use halcyon_plan::execution;
 use halcyon_plan::phases::PlanningTimes;
 use halcyon_sql::cte_scopes::relations_of;
+use halcyon_sql::diagnose::sql_error;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::parts;
 use halcyon_sql::misfits;
-use halcyon_sql::parse::{Parsed, parse_query};
+use halcyon_sql::parse::{Parsed, parse_query, with_stack};
 use halcyon_sql::rows::ResultColumn;
 use halcyon_sql::stack::with_stack_for;
 use halcyon_sql::syntax::{DeclareCursor, Explained, Statement, ViewStatement};
@@ -367,7 +369,9 @@ impl StatementBinder<'_> {
         let ast::Statement::Query(query) = rewritten else {
             return Err(SqlError::unsupported("this form of query"));
         };
-        let bound = self.0.query_with(*query, None, types, text)?;
+        let mut bound = self.0.query_with(*query, None, types, text)?;
+        bound.plan =
+            with_stack(|| with_blanks(bound.plan)).map_err(|error| sql_error(error, text))?;
         let columns = result_columns(&bound.plan);
         let waits_once = waits_once(&bound.plan);
         let executor = Executor::choose(bound.plan, self.0, self.0.point_plans)?;

@@ -409,7 +409,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         for (name, value) in &changes {
             self.output.parameter_status(name, value);
         }
-        if changes.iter().any(|(name, _)| name == "TimeZone") {
+        let has_zone = changes.iter().any(|(name, _)| name == "TimeZone");
+        if has_zone || self.session.has_other_digits(&self.text_format) {
             self.text_format = self.session.text_format();
         }
     }

@@ -27,6 +27,7 @@ pub mod stack;
 pub mod syntax;
 pub mod type_names;
 pub mod types;
+mod unicode;
 pub mod utility;
 pub mod values;
 

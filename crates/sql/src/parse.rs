@@ -22,6 +22,7 @@ pub use crate::stack::with_stack;
 use crate::stack::with_stack_for_tokens;
 use crate::syntax::{self, Lines, Statement, at, from_tokenizer, too_deep};
 pub use crate::syntax::{DEPTH_MAX, NESTING_MAX};
+use crate::unicode;
 use halcyon_quick::plain_words;
 
 /// A statement and where it came from.
@@ -77,12 +78,7 @@ pub fn parse_tokens(text: &str) -> Result<Vec<Parsed<'_>>> {
         .map_err(|error| from_tokenizer(error, text))?;
     let mut tokens = with_signs_apart(tokens);
     plain_words::marked(&mut tokens);
-    // `U&'\0041'` is read already, and DataFusion's planner does not know it.
-    for token in &mut tokens {
-        if let Token::UnicodeStringLiteral(text) = &mut token.token {
-            token.token = Token::SingleQuotedString(std::mem::take(text));
-        }
-    }
+    unicode::settle(&mut tokens)?;
     let lines = Lines::of(text);
     let mut statements = Vec::new();
     let mut rest = tokens.as_slice();

@@ -272,6 +272,7 @@ fn bind_upkeep(upkeep: &Upkeep) -> Result<Utility> {
             }
             UpkeepObject::Index(name) => indexes.push(parts(name)?),
             UpkeepObject::Schema(name) => schemas.push(fold(name)),
+            UpkeepObject::Statistics(_) => {}
         }
     }
     Ok(Utility::Upkeep { verb: upkeep.verb, tables, indexes, schemas })

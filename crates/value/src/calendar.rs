@@ -86,6 +86,10 @@ pub fn midnight(day: i64) -> Result<i64> {
     day.checked_mul(DAY_US).ok_or(ValueError::MomentOutOfRange("timestamp"))
 }
 
+/// What follows the name of a field that `date_part` was asked for, and not EXTRACT: of a date that function has the fields
+/// of the day's midnight.
+pub const OF_FUNCTION: &str = "\u{1}";
+
 /// A field that EXTRACT, `date_part` and `date_trunc` know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
@@ -325,6 +329,10 @@ impl Moment {
             Decade => years / 10,
             Century => years / 100,
             Millennium => years / 1000,
+            Field::Quarter => match self {
+                Moment::Span(interval) => i64::from(interval.months % 12 / 3) + 1,
+                _ => return None,
+            },
             _ => return None,
         })
     }

@@ -175,6 +175,15 @@ pub fn write_single(value: f32, out: &mut String) {
     }
 }
 
+/// Writes a DOUBLE PRECISION with so many digits, as C's `%g` does: at least one. So are numbers shown where
+/// `extra_float_digits` is 0 or less.
+pub fn write_rounded(value: f64, digits: usize, out: &mut String) {
+    if !write_special(value, out) {
+        let digits = digits.clamp(1, 17);
+        write_shortest(format_args!("{value:.*e}", digits - 1), digits as i32, out);
+    }
+}
+
 fn write_special(value: f64, out: &mut String) -> bool {
     let word = match value {
         value if value.is_nan() => "NaN",
@@ -213,6 +222,11 @@ fn write_shortest(scientific: fmt::Arguments<'_>, fixed_below: i32, out: &mut St
         Some(rest) => ("-", rest),
         None => ("", mantissa),
     };
+    // Digits that were asked for, and are none.
+    let mantissa = match mantissa.contains('.') {
+        true => mantissa.trim_end_matches('0').trim_end_matches('.'),
+        false => mantissa,
+    };
     out.push_str(sign);
     if !(-4..fixed_below).contains(&exponent) {
         let sign = if exponent < 0 { '-' } else { '+' };
@@ -240,6 +254,26 @@ fn write_shortest(scientific: fmt::Arguments<'_>, fixed_below: i32, out: &mut St
 mod tests {
     use super::*;
     use std::vec::Vec;
+
+    #[test]
+    fn rounded_numbers_are_those_of_postgresql() {
+        for (value, digits, shown) in [
+            (0.1 + 0.2, 15, "0.3"),
+            (1.0 / 3.0, 15, "0.333333333333333"),
+            (1.0 / 3.0, 12, "0.333333333333"),
+            (1e15, 15, "1e+15"),
+            (123_456_789.0, 3, "1.23e+08"),
+            (100.0, 15, "100"),
+            (-0.000_012_345, 2, "-1.2e-05"),
+            (0.000_123, 15, "0.000123"),
+            (0.0, 1, "0"),
+            (f64::NAN, 15, "NaN"),
+        ] {
+            let mut out = String::new();
+            write_rounded(value, digits, &mut out);
+            assert_eq!(out, shown, "{value} {digits}");
+        }
+    }
 
     const NUMBERS: [f64; 18] = [
         0.0,

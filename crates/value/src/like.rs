@@ -14,7 +14,9 @@
 //! ([`Pattern::matches_while`]).
 
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::string::String;
+use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::error::{Result, ValueError};
@@ -322,6 +324,63 @@ pub fn similar_to(pattern: &str, escape: Option<char>) -> String {
     }
     out.push_str(")$");
     out
+}
+
+/// The regular expression whose first part in parentheses is what SUBSTRING … SIMILAR gives: the text between the two
+/// marks of the pattern, which are the escape and a double quote, or all of it. What stands before takes as little as
+/// it can.
+///
+/// Errors: 2200C for more than two marks.
+pub fn similar_parts(pattern: &str, escape: Option<char>) -> Result<String> {
+    let mut parts = vec![String::new()];
+    let mut chars = pattern.chars().peekable();
+    while let Some(c) = chars.next() {
+        let is_escape = Some(c) == escape;
+        if is_escape && chars.next_if_eq(&'"').is_some() {
+            parts.push(String::new());
+            continue;
+        }
+        let part = parts.last_mut().expect("there is a first");
+        part.push(c);
+        if is_escape {
+            part.extend(chars.next());
+        }
+    }
+    let translated = |part: &str, lazily: bool| {
+        let whole = similar_to(part, escape);
+        let inner = whole.trim_start_matches("^(?:");
+        let inner = &inner[..inner.len() - ")$".len()];
+        let mut out = String::new();
+        let (mut in_class, mut in_escape) = (false, false);
+        let mut all = inner.chars().peekable();
+        while let Some(c) = all.next() {
+            out.push(c);
+            match c {
+                _ if in_escape => in_escape = false,
+                '\\' => in_escape = true,
+                '[' => in_class = true,
+                ']' => in_class = false,
+                '(' if !in_class && all.peek() != Some(&'?') => out.push_str("?:"),
+                '*' | '+' | '}' if !in_class && lazily => out.push('?'),
+                _ => {}
+            }
+        }
+        out
+    };
+    Ok(match parts.as_slice() {
+        [all] => format!("^({})$", translated(all, false)),
+        [before, wanted] => {
+            format!("^(?:{})({})$", translated(before, true), translated(wanted, false))
+        }
+        [before, wanted, behind] => {
+            let [wanted, behind] = [wanted, behind].map(|part| translated(part, false));
+            format!("^(?:{})({wanted})(?:{behind})$", translated(before, true))
+        }
+        _ => {
+            let message = "SQL regular expression may not contain more than two escape-double-quote separators";
+            return Err(ValueError::worded(b"2200C", message.into()));
+        }
+    })
 }
 
 #[cfg(test)]

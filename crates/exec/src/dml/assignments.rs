@@ -137,12 +137,11 @@ fn take_assignment<'q>(
     Some(found.remove(at).1)
 }
 
-/// Errors: 42804 if a column is no array, 0A000 for documents.
+/// Errors: 42804 if a column is neither an array nor a `jsonb`.
 fn require_array(target: &NamedTarget, column: u16) -> Result<()> {
     let ty = target.table.columns[column as usize].ty;
     match ty {
-        SqlType::Array(_) => Ok(()),
-        SqlType::Json | SqlType::Jsonb => Err(SqlError::unsupported("subscripts of documents")),
+        SqlType::Array(_) | SqlType::Jsonb => Ok(()),
         _ => {
             let message =
                 format!("cannot subscript type {ty} because it does not support subscripting");

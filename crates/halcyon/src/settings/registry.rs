@@ -83,6 +83,8 @@ pub(crate) struct InForce {
     pub default_modes: Modes,
     /// Whether plans lock early what they have learned to ([`halcyon_prepare::early`]).
     pub early_locks: bool,
+    /// Digits of floats in results beside 15 or 6, none above 0; `None`: as many as they need.
+    pub float_digits: Option<i8>,
     /// Longest wait for a lock; `None` for no limit.
     pub lock_timeout: Option<Duration>,
     /// Bytes of memory that an analytical statement may use.
@@ -276,10 +278,16 @@ pub(crate) static REGISTRY: &[Setting] = &[
     },
     Setting {
         name: "extra_float_digits",
-        purpose: "Digits of floats as text; kept for clients that set it.",
+        purpose: "Digits of floats in results; up to 0 so many are left away, above each has as many as it needs.",
         category: FORMAT,
         reported_as: None,
-        home: Home::Session(SettingKind::Number { default: 1, bounds: -15..=3, apply: kept_value }),
+        home: Home::Session(SettingKind::Number {
+            default: 1,
+            bounds: -15..=3,
+            apply: |in_force, extra| {
+                in_force.float_digits = i8::try_from(extra).ok().filter(|extra| *extra <= 0);
+            },
+        }),
     },
     Setting {
         name: "halcyon.early_locks",

@@ -143,7 +143,7 @@ fn put_array(
 fn put_text(out: &mut BytesMut, ty: SqlType, text: &str) {
     out.put_slice(text.as_bytes());
     if let SqlType::Char(length) = ty {
-        let missing = (length.unwrap_or(1) as usize).saturating_sub(text.chars().count());
+        let missing = (length.unwrap_or(0) as usize).saturating_sub(text.chars().count());
         out.put_bytes(b' ', missing);
     }
 }

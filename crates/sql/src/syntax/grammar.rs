@@ -95,6 +95,19 @@ pub(crate) const PRODUCTIONS: &[Production] = &[
         begins: "REFRESH MATERIALIZED VIEW",
         read: |r| upkeep::refresh(r).map(Into::into),
     },
+    Production {
+        begins: "CREATE STATISTICS",
+        read: |r| upkeep::create_statistics(r).map(Into::into),
+    },
+    Production {
+        begins: "ALTER STATISTICS",
+        read: |r| upkeep::alter_statistics(r).map(Into::into),
+    },
+    Production { begins: "DROP STATISTICS", read: |r| upkeep::drop_statistics(r).map(Into::into) },
+    Production {
+        begins: "ALTER INDEX <if-exists> <name> SET|RESET (",
+        read: |r| upkeep::storage_of_index(r).map(Into::into),
+    },
     Production { begins: "SUBSCRIBE", read: |r| view::subscribe(r).map(Into::into) },
     Production { begins: "EXPLAIN MAINTENANCE", read: |r| view::maintenance(r).map(Into::into) },
     Production { begins: "EXPLAIN ( … TRIGGERS", read: |r| view::triggers(r).map(Into::into) },

@@ -77,7 +77,7 @@ pub use sequence_options::SequenceOptions;
 pub use session::{Discarded, SessionStatement, SystemChange};
 pub(crate) use spellings::INFERENCE;
 pub use spellings::{
-    MERGE_DEFAULTS, MERGE_NOTHING, Overriding, SYMMETRIC, TYPE_COLLATION, VARIADIC,
+    MERGE_DEFAULTS, MERGE_NOTHING, Overriding, SIMILAR, SYMMETRIC, TYPE_COLLATION, VARIADIC,
     is_mark_of_unique, is_unique_with_null,
 };
 pub use table_forms::{

@@ -52,6 +52,10 @@ use crate::identifier::last;
 /// - `f(a, VARIADIC b)` is `f(a, "…" => b)`: see [`VARIADIC`].
 /// - `inet '10.0.0.1'` is `'10.0.0.1'::inet`, and so for every type that the SQL parser has no word for.
 /// - `x = ANY (VALUES (1))` is `x = ANY (SELECT * FROM (VALUES (1)) AS "values")`.
+/// - `x = ANY ((SELECT 1) UNION SELECT 2)` is `x = ANY (SELECT * FROM ((SELECT 1) UNION SELECT 2) AS "values")`.
+/// - `SELECT` of nothing over nothing is `SELECT FROM (VALUES (1)) AS "one"`: one row without columns.
+/// - `SUBSTRING (x SIMILAR p ESCAPE e)` is `SUBSTRING (x FROM "…" + (p) FOR e)`: see [`SIMILAR`].
+/// - `DROP DATABASE d WITH (FORCE)` needs no force.
 /// - `ORDER BY a USING >` is `ORDER BY a DESC`.
 /// - `'1 day'::interval PRECEDING` is `INTERVAL '1 day' PRECEDING`.
 /// - `ALL PROCEDURES IN SCHEMA` of GRANT and REVOKE is `ALL FUNCTIONS IN SCHEMA`, and DROP GROUP is DROP ROLE.
@@ -199,6 +203,39 @@ pub(super) fn known_to_the_parser(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSp
                     edits.push((words[at], words[at], "SELECT * FROM (VALUES".to_owned()));
                     edits.push((words[end], words[end], ") AS \"values\")".to_owned()));
                 }
+            }
+            // `x = ANY ((SELECT 1) UNION SELECT 2)`
+            Keyword::ANY | Keyword::SOME | Keyword::ALL
+                if token_is(&tokens, &words, at + 1, &Token::LParen)
+                    && token_is(&tokens, &words, at + 2, &Token::LParen) =>
+            {
+                let closed = closed.get_or_insert_with(|| brackets(&tokens, &words));
+                if let (Some(&end), Some(&inner)) = (closed.get(&(at + 1)), closed.get(&(at + 2)))
+                    && ["UNION", "INTERSECT", "EXCEPT"].iter().any(|op| is(&tokens, inner + 1, op))
+                {
+                    edits.push((words[at + 2], words[at + 2], "SELECT * FROM ((".to_owned()));
+                    edits.push((words[end], words[end], ") AS \"values\")".to_owned()));
+                }
+            }
+            Keyword::SELECT if is_bare(&tokens, &words, at) => {
+                let text = "SELECT FROM (VALUES (1)) AS \"one\"".to_owned();
+                edits.push((words[at], words[at], text));
+            }
+            Keyword::SUBSTRING => {
+                if let Some((similar, escape)) = similar_parts(&tokens, &words, at) {
+                    let text = format!("FROM \"{SIMILAR}\" + (");
+                    edits.push((words[similar], words[similar], text));
+                    edits.push((words[escape], words[escape], ") FOR".to_owned()));
+                }
+            }
+            Keyword::FORCE
+                if begins(&tokens, &["DROP"])
+                    && is(&tokens, 1, "DATABASE")
+                    && token_is(&tokens, &words, at - 1, &Token::LParen)
+                    && token_is(&tokens, &words, at + 1, &Token::RParen) =>
+            {
+                let with = usize::from(is(&tokens, at - 2, "WITH"));
+                silent.extend(at - 1 - with..=at + 1);
             }
             Keyword::USING if token_is(&tokens, &words, at + 1, &Token::Lt) => {
                 edits.push((words[at], words[at + 1], "ASC".to_owned()));
@@ -400,6 +437,38 @@ pub(super) fn known_to_the_parser(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSp
         put(insert, "OVERWRITE");
     }
     tokens
+}
+
+/// The name to which the pattern of SUBSTRING … SIMILAR … ESCAPE is added.
+pub const SIMILAR: &str = "\u{1}similar";
+
+/// Where SIMILAR and ESCAPE stand in the brackets behind SUBSTRING; `None`: it is another SUBSTRING.
+fn similar_parts(tokens: &[TokenWithSpan], words: &[usize], at: usize) -> Option<(usize, usize)> {
+    let token = |at: usize| words.get(at).map(|at| &tokens[*at].token);
+    let is = |at: usize, word| token(at).is_some_and(|token| is_word(token, word));
+    if token(at + 1) != Some(&Token::LParen) {
+        return None;
+    }
+    let (mut depth, mut similar) = (1, None);
+    for at in at + 2..words.len() {
+        match token(at)? {
+            Token::LParen => depth += 1,
+            Token::RParen if depth == 1 => return None,
+            Token::RParen => depth -= 1,
+            _ if depth > 1 => {}
+            _ if is(at, "SIMILAR") && !is(at + 1, "TO") => similar = Some(at),
+            _ if is(at, "ESCAPE") && similar.is_some() => return Some((similar?, at)),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Whether nothing stands behind the word SELECT at `words[at]` but the end, a bracket or a condition.
+fn is_bare(tokens: &[TokenWithSpan], words: &[usize], at: usize) -> bool {
+    let Some(next) = words.get(at + 1).map(|at| &tokens[*at].token) else { return true };
+    let ends = matches!(next, Token::RParen | Token::EOF | Token::SemiColon);
+    ends || ["WHERE", "UNION"].iter().any(|word| is_word(next, word))
 }
 
 /// Whether a token behind `e.*` makes it a part of an expression.
@@ -717,6 +786,22 @@ mod tests {
                 "SELECT a FROM b.t JOIN \"u\" ON true",
             ),
             ("SELECT a FROM only", "SELECT a FROM only"),
+            ("SELECT", "SELECT FROM (VALUES (1)) AS \"one\""),
+            (
+                "SELECT 1 WHERE EXISTS (SELECT WHERE a)",
+                "SELECT 1 WHERE EXISTS (SELECT FROM (VALUES (1)) AS \"one\" WHERE a)",
+            ),
+            (
+                "SELECT a = ANY ((SELECT 1) UNION SELECT 2), b = ALL ((SELECT 3))",
+                "SELECT a = ANY (SELECT * FROM ((SELECT 1) UNION SELECT 2) AS \"values\"), \
+                 b = ALL ((SELECT 3))",
+            ),
+            (
+                "SELECT substring(f(a SIMILAR TO b) SIMILAR c || d ESCAPE '#')",
+                "SELECT substring(f(a SIMILAR TO b) FROM \"\u{1}similar\" + (c || d) FOR '#')",
+            ),
+            ("DROP DATABASE IF EXISTS d WITH (FORCE)", "DROP DATABASE IF EXISTS d"),
+            ("DROP DATABASE force (force)", "DROP DATABASE force"),
             ("SELECT nextval('a.s'::regclass)", "SELECT nextval('a.s')"),
             ("SELECT setval ( 's' :: regclass, 7, true)", "SELECT setval('s', 7, true)"),
             ("TABLE t", "SELECT * FROM t"),

@@ -1,13 +1,15 @@
-//! VACUUM, ANALYZE, REINDEX, CLUSTER, REFRESH MATERIALIZED VIEW: what PostgreSQL's tables need from time to time and Halcyon's do
-//! not. Their objects must exist; otherwise these statements do nothing.
+//! VACUUM, ANALYZE, REINDEX, CLUSTER, REFRESH MATERIALIZED VIEW, CREATE STATISTICS, and parameters of an index's storage: what
+//! PostgreSQL's tables need from time to time and Halcyon's do not. Their objects must exist; otherwise these statements do
+//! nothing. Statistics are not kept, so all names of some are taken.
 
 use std::fmt;
 
-use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
+use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName};
 use datafusion::sql::sqlparser::parser::{IsOptional, Parser};
 use datafusion::sql::sqlparser::tokenizer::Token;
 
-use super::reader::Reader;
+use super::moves::move_to;
+use super::reader::{Reader, is_word};
 use super::with_commas;
 use crate::error::{Result, SqlError};
 
@@ -29,6 +31,10 @@ pub enum UpkeepVerb {
     Reindex,
     Cluster,
     Refresh,
+    CreateStatistics,
+    AlterStatistics,
+    DropStatistics,
+    AlterIndex,
 }
 
 /// What an [`Upkeep`] names.
@@ -40,6 +46,8 @@ pub enum UpkeepObject {
     Index(ObjectName),
     /// A schema.
     Schema(Ident),
+    /// Statistics, which nobody keeps.
+    Statistics(ObjectName),
 }
 
 impl UpkeepVerb {
@@ -51,6 +59,10 @@ impl UpkeepVerb {
             UpkeepVerb::Reindex => "REINDEX",
             UpkeepVerb::Cluster => "CLUSTER",
             UpkeepVerb::Refresh => "REFRESH MATERIALIZED VIEW",
+            UpkeepVerb::CreateStatistics => "CREATE STATISTICS",
+            UpkeepVerb::AlterStatistics => "ALTER STATISTICS",
+            UpkeepVerb::DropStatistics => "DROP STATISTICS",
+            UpkeepVerb::AlterIndex => "ALTER INDEX",
         }
     }
 }
@@ -116,6 +128,78 @@ pub(super) fn refresh(reader: &mut Reader<'_>) -> Result<Upkeep> {
     Ok(Upkeep { verb: UpkeepVerb::Refresh, objects })
 }
 
+/// Behind CREATE STATISTICS.
+pub(super) fn create_statistics(reader: &mut Reader<'_>) -> Result<Upkeep> {
+    reader.eats("IF NOT EXISTS");
+    let name = match reader.is("ON") {
+        true => None,
+        false => Some(UpkeepObject::Statistics(reader.name()?)),
+    };
+    if matches!(reader.ahead().next(), Some(Token::LParen)) {
+        reader
+            .sql(|parser| parser.parse_parenthesized_column_list(IsOptional::Mandatory, false))?;
+    }
+    reader.expect("ON")?;
+    let of = reader.sql(|parser| parser.parse_comma_separated(Parser::parse_expr))?;
+    reader.expect("FROM")?;
+    let columns = of.into_iter().filter_map(|expr| match expr {
+        Expr::Identifier(column) => Some(column),
+        _ => None,
+    });
+    let table = UpkeepObject::Table(reader.name()?, columns.collect());
+    let objects = name.into_iter().chain([table]).collect();
+    Ok(Upkeep { verb: UpkeepVerb::CreateStatistics, objects })
+}
+
+/// Behind ALTER STATISTICS.
+pub(super) fn alter_statistics(reader: &mut Reader<'_>) -> Result<Upkeep> {
+    reader.if_exists();
+    let objects = vec![UpkeepObject::Statistics(reader.name()?)];
+    match reader.is("SET") && reader.ahead().nth(1).is_some_and(|word| is_word(word, "STATISTICS"))
+    {
+        true => {
+            reader.expect("SET STATISTICS")?;
+            reader.signed()?;
+        }
+        false => {
+            move_to(reader)?;
+        }
+    }
+    Ok(Upkeep { verb: UpkeepVerb::AlterStatistics, objects })
+}
+
+/// Behind DROP STATISTICS.
+pub(super) fn drop_statistics(reader: &mut Reader<'_>) -> Result<Upkeep> {
+    reader.if_exists();
+    let mut objects = vec![UpkeepObject::Statistics(reader.name()?)];
+    while reader.eats_token(&Token::Comma) {
+        objects.push(UpkeepObject::Statistics(reader.name()?));
+    }
+    let _ = reader.eats("CASCADE") || reader.eats("RESTRICT");
+    Ok(Upkeep { verb: UpkeepVerb::DropStatistics, objects })
+}
+
+/// Behind ALTER INDEX, if parameters of its storage are set.
+pub(super) fn storage_of_index(reader: &mut Reader<'_>) -> Result<Upkeep> {
+    let exists = reader.if_exists();
+    let name = UpkeepObject::Index(reader.name()?);
+    reader.expect_one_of(&["SET", "RESET"])?;
+    reader.expect_token(&Token::LParen)?;
+    reader.sql(|parser| {
+        parser.parse_comma_separated(|parser| {
+            let name = parser.parse_identifier()?;
+            if parser.consume_token(&Token::Eq) {
+                parser.parse_expr()?;
+            }
+            Ok(name)
+        })
+    })?;
+    reader.expect_token(&Token::RParen)?;
+    // One that need not exist is not looked for.
+    let objects = if exists { Vec::new() } else { vec![name] };
+    Ok(Upkeep { verb: UpkeepVerb::AlterIndex, objects })
+}
+
 /// Options: in brackets, or of these words. None of them matters.
 fn options(reader: &mut Reader<'_>, words: &[&str]) -> Result<()> {
     if matches!(reader.ahead().next(), Some(Token::LParen)) {
@@ -157,6 +241,20 @@ impl fmt::Display for Upkeep {
                 let name = index.0.last().map(ToString::to_string).unwrap_or_default();
                 write!(f, " {table} USING {name}")
             }
+            (UpkeepVerb::AlterIndex, []) => f.write_str(" IF EXISTS i RESET (fillfactor)"),
+            (UpkeepVerb::AlterIndex, [index, ..]) => write!(f, " {index} RESET (fillfactor)"),
+            (UpkeepVerb::AlterStatistics, [name, ..]) => write!(f, " {name} SET STATISTICS -1"),
+            (UpkeepVerb::CreateStatistics, objects) => {
+                objects.iter().try_for_each(|object| match object {
+                    UpkeepObject::Table(table, columns) if columns.is_empty() => {
+                        write!(f, " ON (1) FROM {table}")
+                    }
+                    UpkeepObject::Table(table, columns) => {
+                        write!(f, " ON {} FROM {table}", with_commas(columns))
+                    }
+                    name => write!(f, " {name}"),
+                })
+            }
             (_, []) => Ok(()),
             (_, objects) => write!(f, " {}", with_commas(objects)),
         }
@@ -170,6 +268,7 @@ impl fmt::Display for UpkeepObject {
             UpkeepObject::Table(name, columns) => write!(f, "{name} ({})", with_commas(columns)),
             UpkeepObject::Index(name) => name.fmt(f),
             UpkeepObject::Schema(name) => name.fmt(f),
+            UpkeepObject::Statistics(name) => name.fmt(f),
         }
     }
 }

@@ -154,6 +154,16 @@ pub(super) static FUNCTIONS: &[Function] = &[
             written(out, &like::similar_to(args.text(0)?, escape))
         },
     ),
+    Function::new(
+        &["similar_parts"],
+        "The regular expression for a pattern of SUBSTRING … SIMILAR … ESCAPE, with what is wanted in parentheses.",
+        takes(&[Text, Text]),
+        TEXT,
+        |args, out| {
+            let escape = like::escape_of(args.text(1)?)?;
+            written(out, &like::similar_parts(args.text(0)?, escape)?)
+        },
+    ),
     // Numbers.
     Function::new(
         &["abs"],
@@ -288,6 +298,13 @@ pub(super) static FUNCTIONS: &[Function] = &[
             let fraction = moment.fraction(field).ok_or_else(|| no_field(args))?;
             value(ValueRef::Decimal(fraction))
         },
+    ),
+    Function::new(
+        &["extract_refused"],
+        "The error, with this message, of a field that the moment's type has not.",
+        takes(&[Text, M]),
+        INTEGER,
+        |args, _| Err(ValueError::worded(b"0A000", args.text(0)?.into())),
     ),
     Function::new(
         &["date_trunc"],
