@@ -15,6 +15,7 @@ pub mod config;
 pub mod context;
 mod otlp;
 mod post;
+pub mod query;
 pub mod sampler;
 pub mod span;
 mod tracer;

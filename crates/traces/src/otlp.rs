@@ -14,6 +14,7 @@ use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, Sta
 use prost::Message as _;
 
 use crate::context::SpanId;
+use crate::query;
 use crate::span::{Finished, Phase, Value};
 
 /// The conventions that the attributes' names follow.
@@ -112,7 +113,7 @@ fn attributes(statement: &Finished) -> Vec<KeyValue> {
     all.extend(statement.attributes.iter().map(|(key, value)| {
         let value = match value {
             Value::Text(value) => text(value),
-            Value::Shared(value) => text(value),
+            Value::Query(value) => Wire::StringValue(query::sanitised(value)),
             Value::Int(value) => Wire::IntValue(*value),
             Value::Float(value) => Wire::DoubleValue(*value),
             Value::Bool(value) => Wire::BoolValue(*value),

@@ -92,8 +92,8 @@ pub struct Stretch {
 pub enum Value {
     /// A text.
     Text(Cow<'static, str>),
-    /// A text that others have too.
-    Shared(Arc<str>),
+    /// The text of a statement, which is sent without its literals ([`crate::query`]).
+    Query(Arc<str>),
     /// A whole number.
     Int(i64),
     /// A number.
@@ -132,6 +132,7 @@ pub struct Recording {
     tracer: Arc<Tracer>,
     span: Finished,
     current: Option<(Phase, Moment)>,
+    is_wanted: bool,
 }
 
 impl Recording {
@@ -154,16 +155,20 @@ impl Recording {
             attributes: Vec::new(),
             error: None,
         };
-        Recording { tracer, span, current: None }
+        Recording { tracer, span, current: None, is_wanted: true }
     }
 
     /// The statement is in a phase from now on, which ends the one before.
     pub fn enter(&mut self, phase: Phase) {
         if self.current.is_none_or(|(current, _)| current != phase) {
-            let now = clock::now();
-            self.leave_at(now);
-            self.current = Some((phase, now));
+            self.enter_at(phase, clock::now());
         }
+    }
+
+    /// The statement has been in a phase since a moment, which has ended the one before.
+    pub fn enter_at(&mut self, phase: Phase, moment: Moment) {
+        self.leave_at(moment);
+        self.current = Some((phase, moment));
     }
 
     /// The statement is in no phase from now on.
@@ -201,6 +206,11 @@ impl Recording {
         }
     }
 
+    /// Forgets the statement: there was none.
+    pub fn discard(mut self) {
+        self.is_wanted = false;
+    }
+
     /// Notes that the statement has failed.
     pub fn fail(&mut self, state: &str, message: &str) {
         self.span.error = Some((state.to_owned(), message.to_owned()));
@@ -209,6 +219,9 @@ impl Recording {
 
 impl Drop for Recording {
     fn drop(&mut self) {
+        if !self.is_wanted {
+            return;
+        }
         let now = clock::now();
         self.leave_at(now);
         self.span.to = now;
