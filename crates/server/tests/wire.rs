@@ -2,6 +2,7 @@
 
 #[path = "wire/classes.rs"]
 mod classes;
+#[allow(dead_code)] // a test of crates/traces asks for the rest
 #[path = "../../traces/tests/delivery/collector.rs"]
 mod collector;
 #[path = "wire/common.rs"]

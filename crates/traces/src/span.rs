@@ -76,7 +76,7 @@ impl Phase {
 /// Child spans of a statement; what comes behind is in the sums alone. A COPY has thousands.
 pub const CHILDREN_MAX: usize = 32;
 
-/// A stretch of one phase.
+/// A stretch of one phase, from one change of phases to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
     /// The phase.
@@ -185,8 +185,12 @@ impl Recording {
     /// Adds a stretch that was measured elsewhere.
     pub fn add(&mut self, phase: Phase, from: Moment, to: Moment) {
         self.span.sums[phase as usize] += to.since(from);
-        if self.span.stretches.len() < CHILDREN_MAX {
-            self.span.stretches.push(Stretch { phase, from, to });
+        let stretches = &mut self.span.stretches;
+        let is_full = stretches.len() >= CHILDREN_MAX;
+        match stretches.last_mut() {
+            Some(last) if last.phase == phase => last.to = to,
+            _ if is_full => {}
+            _ => stretches.push(Stretch { phase, from, to }),
         }
     }
 

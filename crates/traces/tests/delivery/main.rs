@@ -113,8 +113,10 @@ fn a_copys_thousand_stretches_are_few_spans_and_whole_sums() {
     recording.name("COPY", None);
     let (mut at, step) = (clock::now(), Duration::from_millis(1));
     for _ in 0..1_000 {
-        recording.add(Phase::Client, at, at.plus(step));
-        at = at.plus(step);
+        for phase in [Phase::Client, Phase::Run] {
+            recording.add(phase, at, at.plus(step));
+            at = at.plus(step);
+        }
     }
     drop(recording);
     let span = collector.wait_for("the COPY", |span| span.name == "COPY");
