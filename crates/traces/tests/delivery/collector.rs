@@ -4,12 +4,13 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use axum::Router;
-use axum::body::Bytes;
-use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Response};
-use axum::routing::post;
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::header::HeaderMap;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
 use opentelemetry_proto::tonic::collector::trace::v1::{
     ExportTracePartialSuccess, ExportTraceServiceRequest, ExportTraceServiceResponse,
 };
@@ -65,15 +66,15 @@ impl Collector {
             .build()
             .expect("a thread");
         let inbox = Arc::new(Mutex::new(Inbox::default()));
-        let routes = Router::new().route("/v1/traces", post(take)).with_state(Arc::clone(&inbox));
         let listener = runtime.block_on(tokio::net::TcpListener::bind(address)).expect("a port");
         let address = listener.local_addr().expect("an address");
+        let shared = Arc::clone(&inbox);
         let connections = async move {
-            // Without axum's `serve`, whose features the workspace does not turn on.
             while let Ok((stream, _)) = listener.accept().await {
-                let service = hyper_util::service::TowerToHyperService::new(routes.clone());
-                let stream = hyper_util::rt::TokioIo::new(stream);
+                let inbox = Arc::clone(&shared);
+                let service = service_fn(move |request| take(Arc::clone(&inbox), request));
                 let served = hyper::server::conn::http1::Builder::new();
+                let stream = TokioIo::new(stream);
                 tokio::spawn(async move { served.serve_connection(stream, service).await });
             }
         };
@@ -126,18 +127,26 @@ impl Collector {
     }
 }
 
-async fn take(State(inbox): State<Arc<Mutex<Inbox>>>, headers: HeaderMap, body: Bytes) -> Response {
+async fn take(
+    inbox: Arc<Mutex<Inbox>>,
+    request: Request<Incoming>,
+) -> Result<Response<Full<Bytes>>, hyper::Error> {
+    assert_eq!(request.uri().path(), "/v1/traces");
+    let (head, body) = request.into_parts();
+    let body = body.collect().await?.to_bytes();
     let request = ExportTraceServiceRequest::decode(body).expect("a request of OTLP");
     let manner = {
         let mut inbox = inbox.lock().expect("no panic");
-        inbox.requests.push((headers, request.clone()));
+        inbox.requests.push((head.headers, request.clone()));
         inbox.manner.clone()
     };
     tokio::time::sleep(manner.pause).await;
-    let status = StatusCode::from_u16(manner.status).expect("a status");
-    if !status.is_success() {
-        let wait = manner.retry_after.map(|seconds| [("retry-after", seconds.to_string())]);
-        return (status, wait.map(IntoResponse::into_response).unwrap_or_default()).into_response();
+    let mut answer = Response::builder().status(manner.status);
+    if let Some(seconds) = manner.retry_after {
+        answer = answer.header("retry-after", seconds);
+    }
+    if manner.status != 200 {
+        return Ok(answer.body(Full::default()).expect("a status"));
     }
     let scopes = request.resource_spans.into_iter().flat_map(|own| own.scope_spans);
     inbox.lock().expect("no panic").taken.extend(scopes.flat_map(|scope| scope.spans));
@@ -145,7 +154,8 @@ async fn take(State(inbox): State<Arc<Mutex<Inbox>>>, headers: HeaderMap, body: 
         rejected_spans: manner.refuses,
         error_message: "too many".into(),
     });
-    ExportTraceServiceResponse { partial_success: partial }.encode_to_vec().into_response()
+    let told = ExportTraceServiceResponse { partial_success: partial }.encode_to_vec();
+    Ok(answer.body(Full::from(told)).expect("a body"))
 }
 
 /// An attribute.
