@@ -13,11 +13,11 @@ use crate::statement::Statement;
 /// What a statement that has given its thread back waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitsFor {
-    /// Its workload class lets others run first.
+    /// The statement's workload class, which lets others run first.
     Admission,
-    /// A function of its own waits: for a time, or for an advisory lock.
+    /// A function of the statement: a time, or an advisory lock.
     Function,
-    /// Others hold a lock.
+    /// A lock that others hold.
     Lock,
 }
 
