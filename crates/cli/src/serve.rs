@@ -83,6 +83,12 @@ pub struct Options {
     /// Form of the log on standard error; json: one object a line, and nothing on standard output
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
     pub log_format: crate::logs::LogFormat,
+    /// Send a span per statement to a collector of OpenTelemetry's at URL, http://127.0.0.1:4318; OTEL_… variables say the rest
+    #[arg(long, value_name = "URL")]
+    pub otlp: Option<String>,
+    /// Of these, only statements that took at least so many milliseconds, or failed
+    #[arg(long, value_name = "MS", default_value_t = 0)]
+    pub otlp_slower_than: u64,
     /// Microseconds that a thread looks for the next message of a client that answers at once before it sleeps; 0: never
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 150, value_parser = clap::value_parser!(u64).range(..=10_000))]
     pub busy_poll: u64,
@@ -265,8 +271,17 @@ fn config(options: &Options) -> Result<ServerConfig, String> {
         password,
         connections_max: options.connections,
         busy_poll: Duration::from_micros(options.busy_poll),
+        traces: traces(options)?,
         ..ServerConfig::default()
     })
+}
+
+/// Where traces go, by the command line and the environment.
+fn traces(options: &Options) -> Result<Option<halcyon_traces::Config>, String> {
+    let variable = |name: &str| std::env::var(name).ok();
+    let found = halcyon_traces::Config::new(options.otlp.as_deref(), variable)?;
+    let least = Duration::from_millis(options.otlp_slower_than);
+    Ok(found.map(|config| halcyon_traces::Config { least, ..config }))
 }
 
 /// How to connect, and for the demo what to ask.

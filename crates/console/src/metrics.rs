@@ -223,6 +223,7 @@ fn expose(engine: &Engine, viewers: usize) -> Result<String, SqlError> {
         .sample(&[("version", SERVER_VERSION)], 1.0);
     process(&mut text);
     connections(&mut text, &mut session, engine, viewers)?;
+    traces(&mut text, engine);
     classes(&mut text, &mut session)?;
     latencies(&mut text, &engine.database);
     admission(&mut text, &mut session)?;
@@ -323,6 +324,31 @@ fn connections(
         number(&open, "age").unwrap_or(0.0),
     );
     Ok(())
+}
+
+/// Statements on their way to a collector of traces, if they are sent to one.
+fn traces(text: &mut Text, engine: &Engine) {
+    let Some(counts) = engine.logins.traces() else { return };
+    let help = "Recorded statements by what has become of them: sent; dropped, for want of room in the queue; failed, \
+                since the collector was away or refused them.";
+    let mut family = text.family("halcyon_traces_statements", Kind::Counter, help);
+    for (outcome, count) in
+        [("sent", counts.sent), ("dropped", counts.dropped), ("failed", counts.failed)]
+    {
+        family.sample(&[("outcome", outcome)], count as f64);
+    }
+    text.one(
+        "halcyon_traces_refused_spans",
+        Kind::Counter,
+        "Spans that the collector has refused of requests that it took.",
+        counts.refused as f64,
+    );
+    text.one(
+        "halcyon_traces_waiting",
+        Kind::Gauge,
+        "Recorded statements that wait to be sent.",
+        counts.waiting as f64,
+    );
 }
 
 /// The label of a workload class.

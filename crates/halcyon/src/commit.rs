@@ -107,7 +107,7 @@ impl Session {
             return Ok(());
         }
         self.entry.set_syncing(true);
-        let waited = durable.log.wait(lsn).map_err(log_error);
+        let waited = self.timed_at_disk(|| durable.log.wait(lsn)).map_err(log_error);
         self.entry.set_syncing(false);
         waited
     }

@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use halcyon_base::clock::Moment;
 use halcyon_base::ids::SessionId;
@@ -93,6 +93,8 @@ pub struct Session {
     /// Whether the running statement's caller waits for the disk, up to `owed`.
     pub(crate) may_owe: bool,
     pub(crate) owed: Cell<Lsn>,
+    /// How long the session has waited for the disk since somebody last asked.
+    pub(crate) at_disk: Cell<Duration>,
     /// Transactions that were victims of deadlocks, in a row.
     pub(crate) losses: u32,
     /// State of a random number generator.
@@ -201,6 +203,7 @@ impl Session {
             syncing: None,
             may_owe: false,
             owed: Cell::default(),
+            at_disk: Cell::default(),
             losses: 0,
             jitter: 0x9E37_79B9_7F4A_7C15 ^ u64::from(id),
             class,

@@ -84,7 +84,7 @@ impl Session {
     /// Ends a statement that has run, if the log is durable. Errors: those of the log.
     fn sync(&mut self, statement: &Statement, mut syncing: Box<Syncing>) -> Result<Progress> {
         self.entry.set_syncing(true);
-        let synced = match syncing.wait.advance() {
+        let synced = match self.timed_at_disk(|| syncing.wait.advance()) {
             Ok(false) => {
                 self.syncing = Some(syncing);
                 return Ok(Progress::Syncing);

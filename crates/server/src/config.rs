@@ -35,6 +35,8 @@ pub struct ServerConfig {
     pub threads: usize,
     /// Busy polling: how long a thread looks for the next message of a client that answers at once before it sleeps; zero: never.
     pub busy_poll: Duration,
+    /// Where statements are sent as traces; `None`: nowhere.
+    pub traces: Option<halcyon_traces::Config>,
 }
 
 /// A Unix socket: `.s.PGSQL.PORT` in a folder, where PostgreSQL's clients look for it if they are given the folder as
@@ -62,6 +64,7 @@ impl Default for ServerConfig {
             shutdown_grace: Duration::from_secs(10),
             threads: 0,
             busy_poll: Duration::from_micros(150),
+            traces: None,
         }
     }
 }
@@ -95,6 +98,8 @@ pub enum StartError {
         /// The system's error.
         error: io::Error,
     },
+    /// Traces cannot be sent.
+    Traces(halcyon_traces::StartError),
     /// No threads could be made.
     Threads(io::Error),
 }
@@ -114,6 +119,7 @@ impl fmt::Display for StartError {
             StartError::UnixSocket { folder, error } => {
                 write!(f, "cannot make a Unix socket in {}: {error}", folder.display())
             }
+            StartError::Traces(error) => write!(f, "{error}"),
             StartError::Threads(error) => write!(f, "cannot make threads: {error}"),
         }
     }

@@ -30,7 +30,9 @@ use std::time::Duration;
 use halcyon::{
     Outcome, Progress, Session, SessionState, SqlError, SqlState, Statement, TextFormat, Value,
 };
+use halcyon_base::clock::{self, Moment};
 use halcyon_base::duty;
+use halcyon_traces::{Context, Phase};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -42,6 +44,7 @@ use crate::rows::{FLUSH_BYTES, Paused, RowStream};
 use crate::shared::{Shared, WokenAtEnd};
 use crate::socket::Stream;
 use crate::startup::{Client, SessionPlace};
+use crate::traced::Traced;
 use crate::wire::backend::{Output, Severity};
 use crate::wire::frontend::{Message, ProtocolError};
 use crate::wire::input::{Input, InputError};
@@ -65,6 +68,8 @@ struct Parsed {
     /// Parameter types as the client declared them. They are sent back unchanged, even where the
     /// type is known by another name here.
     declared: Vec<u32>,
+    /// The client's span, if the comment behind the text has told one.
+    told: Option<Box<Context>>,
 }
 
 /// A client's connection.
@@ -83,6 +88,7 @@ pub(crate) struct Connection<S> {
     /// Notified when a notification has come, or when the session or the server is asked to end.
     woken: Arc<Notify>,
     attention: Attention,
+    traced: Traced,
     _woken_at_end: WokenAtEnd,
     _place: SessionPlace,
 }
@@ -184,6 +190,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let waker = Arc::clone(&woken);
         client.session.set_waker(Arc::new(move || waker.notify_one()));
         let woken_at_end = shared.wake_at_end(&woken);
+        let traced = Traced::new(shared.tracer.clone());
         Connection {
             shared,
             stream: client.stream,
@@ -197,6 +204,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             text_format,
             woken,
             attention,
+            traced,
             _woken_at_end: woken_at_end,
             _place: client.place,
         }
@@ -264,6 +272,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             Err(Failure::Sql(error)) => {
                 // The error is sent at once, as in PostgreSQL: a client that has sent Flush waits
                 // for it, and that Flush may be among the messages skipped now.
+                self.traced.fail(&error, self.arrived(), &self.session);
                 self.report(&error);
                 self.skipping = true;
                 Ok(self.flush().await?)
@@ -374,13 +383,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
+    /// When the message came that is being answered.
+    fn arrived(&self) -> Moment {
+        self.input.arrived().unwrap_or_else(clock::now)
+    }
+
     async fn flush(&mut self) -> io::Result<()> {
         if !self.output.buffer.is_empty() {
+            self.traced.enter(Phase::Client);
             self.stream.write_all(&self.output.buffer).await?;
             self.output.buffer.clear();
         }
         self.stream.flush().await?;
         self.session.answered();
+        self.traced.flushed();
         Ok(())
     }
 
@@ -434,10 +450,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             return Ok(());
         }
         self.portals.clear();
-        running(|| match failed || self.session.state() == SessionState::Failed {
+        // Part of the last statement for traces, unless that has been answered.
+        let began = self.traced.runs();
+        let ended = running(|| match failed || self.session.state() == SessionState::Failed {
             true => self.session.rollback(),
             false => self.session.commit(),
-        })
+        });
+        self.traced.ran(began, &self.session);
+        ended
     }
 
     /// Runs a statement. While it waits for a lock, or another thread is at the disk, the thread serves others.
@@ -447,11 +467,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         params: &[Value],
     ) -> Result<Outcome, SqlError> {
         loop {
-            let run = || self.session.run_or_queue(&lock(statement), params);
-            match running(run)? {
+            let began = self.traced.runs();
+            let progress = running(|| self.session.run_or_queue(&lock(statement), params));
+            self.traced.ran(began, &self.session);
+            match progress? {
                 Progress::Done(outcome) => return Ok(outcome),
-                Progress::Queued => self.lock_comes().await,
-                Progress::Syncing => self.disk_comes().await,
+                Progress::Queued => {
+                    self.traced.enter_wait(&self.session);
+                    self.lock_comes().await;
+                }
+                Progress::Syncing => {
+                    self.traced.enter(Phase::Commit);
+                    self.disk_comes().await;
+                }
             }
         }
     }
@@ -492,10 +520,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let mut sent = 0;
         loop {
             let out = &mut self.output.buffer;
-            match running(|| rows.encode(out, &mut sent, limit)) {
+            let began = self.traced.runs();
+            let encoded = running(|| rows.encode(out, &mut sent, limit));
+            self.traced.ran(began, &self.session);
+            match encoded {
                 Ok(Paused::Full) => self.flush().await?,
-                Ok(Paused::Waits) => poll_fn(|context| rows.poll_ready(context)).await,
-                Ok(paused) => return Ok((paused, sent)),
+                Ok(Paused::Waits) => {
+                    self.traced.enter(Phase::Run);
+                    poll_fn(|context| rows.poll_ready(context)).await;
+                }
+                Ok(paused) => {
+                    self.traced.add_rows(sent);
+                    return Ok((paused, sent));
+                }
                 Err(error) => {
                     self.session.fail_transaction();
                     return Err(error.into());

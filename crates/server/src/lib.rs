@@ -4,7 +4,7 @@
 //! Protocol 3 with simple and extended query, text and binary values, portals with row limits,
 //! COPY both ways, cancel requests, SCRAM-SHA-256 and TLS.
 //! Map: [`mod@wire`] has bytes ↔ messages, [`mod@format`] bytes ↔ values, `startup` all up to the
-//! login, `logins` the same for clients of other protocols, `connection` the messages of a session's client, `server` the listener.
+//! login, `logins` the same for clients of other protocols, `connection` the messages of a session's client, `traced` what of them is recorded for traces, `server` the listener.
 //! **Invariant**, checked by `cargo xtask check layers`: it reaches the engine through the crate
 //! `halcyon` alone and knows nothing of storage or plans.
 #![forbid(unsafe_code)]
@@ -26,6 +26,7 @@ mod shared;
 mod socket;
 mod startup;
 mod tls;
+mod traced;
 pub mod wire;
 
 pub use config::{ServerConfig, StartError, UnixSocket, is_loopback, refuse_exposure};

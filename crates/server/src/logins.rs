@@ -78,6 +78,11 @@ impl Logins {
         self.shared.places.take(self.shared.db.is_superuser(role)).map(Seat)
     }
 
+    /// What has become of the statements that are sent as traces; `None`: none are.
+    pub fn traces(&self) -> Option<halcyon_traces::Counts> {
+        self.shared.tracer.as_ref().map(|tracer| tracer.counts())
+    }
+
     /// How many of the server's places are taken, and how many there are.
     pub fn seats(&self) -> (usize, usize) {
         (self.shared.places.taken(), self.shared.config.connections_max)

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use halcyon::Database;
+use halcyon_traces::Tracer;
 use tokio::net::TcpListener;
 
 use crate::config::{ServerConfig, StartError, UnixSocket};
@@ -20,6 +21,8 @@ use crate::tls::Tls;
 
 /// Threads for statements beyond one per connection: of sessions that are ending.
 const SURPLUS_THREADS: usize = 256;
+/// How long the end waits for the collector of traces.
+const TRACES_GRACE: Duration = Duration::from_secs(5);
 /// First byte of a TLS handshake.
 const TLS_HANDSHAKE: u8 = 0x16;
 
@@ -61,7 +64,9 @@ pub fn serve(db: Database, config: ServerConfig) -> Result<Server, StartError> {
             Some(opened.map_err(refused)?)
         }
     };
-    let shared = Shared::new(db, config, tls);
+    let tracer = config.traces.clone().map(Tracer::start).transpose();
+    let tracer = tracer.map_err(StartError::Traces)?;
+    let shared = Shared::new(db, config, tls, tracer);
     lanes.first().spawn(accept(shared.clone(), Listener::Tcp(listener), lanes.roads()));
     tracing::info!(%address, tls = shared.tls.is_some(), "listening");
     let unix = unix.map(|(file, listener)| {
@@ -120,6 +125,9 @@ impl Server {
             }
         });
         lanes.shutdown(Duration::from_secs(1));
+        if let Some(tracer) = &self.shared.tracer {
+            tracer.end(TRACES_GRACE);
+        }
     }
 
     /// Waits until no connection is left; false if `limit` passes before.

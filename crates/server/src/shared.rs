@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use halcyon::Database;
+use halcyon_traces::Tracer;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use tokio::sync::{Notify, watch};
 
@@ -18,6 +19,8 @@ pub(crate) struct Shared {
     pub db: Database,
     pub config: ServerConfig,
     pub tls: Option<Tls>,
+    /// Where statements are recorded; `None`: nowhere.
+    pub tracer: Option<Arc<Tracer>>,
     pub keys: CancelKeys,
     pub antechamber: Antechamber,
     pub places: Arc<Places>,
@@ -35,7 +38,12 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(db: Database, config: ServerConfig, tls: Option<Tls>) -> Arc<Self> {
+    pub(crate) fn new(
+        db: Database,
+        config: ServerConfig,
+        tls: Option<Tls>,
+        tracer: Option<Arc<Tracer>>,
+    ) -> Arc<Self> {
         let mut scram_secret = [0; 32];
         SystemRandom::new().fill(&mut scram_secret).expect("the system has random numbers");
         Arc::new(Shared {
@@ -45,6 +53,7 @@ impl Shared {
             failures: Failures::default(),
             config,
             tls,
+            tracer,
             keys: CancelKeys::default(),
             scram_secret,
             stopping: watch::Sender::new(false),

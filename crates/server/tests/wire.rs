@@ -2,6 +2,9 @@
 
 #[path = "wire/classes.rs"]
 mod classes;
+#[allow(dead_code)] // a test of crates/traces asks for the rest
+#[path = "../../traces/tests/delivery/collector.rs"]
+mod collector;
 #[path = "wire/common.rs"]
 mod common;
 #[path = "wire/driver.rs"]
@@ -18,6 +21,8 @@ mod security;
 mod subscribe;
 #[path = "wire/tools.rs"]
 mod tools;
+#[path = "wire/traces.rs"]
+mod traces;
 #[path = "wire/unix_socket.rs"]
 mod unix_socket;
 #[path = "wire/vanishing.rs"]

@@ -6,7 +6,7 @@ use crate::workspace::{Package, Workspace};
 /// The layers, lowest first. A crate may name those to its left.
 #[rustfmt::skip]
 const ORDER: &[&str] = &[
-    "base", "value", "json", "collations", "machine", "noise", "shield", "cache", "task", "tree", "store", "txn", "view", "cell-abi", "cell-image", "cell", "delta", "workload",
+    "base", "value", "json", "collations", "machine", "noise", "traces", "shield", "cache", "task", "tree", "store", "txn", "view", "cell-abi", "cell-image", "cell", "delta", "workload",
     "quick", "sql", "workers", "dialect", "names", "functions", "collated", "aggregates", "unnest", "joins", "spill", "sorts", "hashing", "views", "catalog", "scan", "plan", "derived", "operators", "exec", "copy", "ddl", "pgcatalog", "prepare",
     "halcyon", "server", "console", "python", "tpch", "graphs", "gauge", "neighbours", "scenarios", "lab", "cli",
 ];

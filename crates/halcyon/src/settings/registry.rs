@@ -100,6 +100,8 @@ pub(crate) struct InForce {
     /// opened.
     pub threads: usize,
     pub time_zone: String,
+    /// The span of the client that statements belong to.
+    pub traceparent: String,
 }
 
 /// The parts of a running database that settings of the whole database change at once.
@@ -329,6 +331,17 @@ pub(crate) static REGISTRY: &[Setting] = &[
             default: 0,
             bounds: 0..=1024,
             apply: |in_force, threads| in_force.threads = usize::try_from(threads).unwrap_or(0),
+        }),
+    },
+    Setting {
+        name: "halcyon.traceparent",
+        purpose: "The client's span, to which traces add statements (W3C Trace Context).",
+        category: "Reporting and Logging / What to Log",
+        reported_as: None,
+        home: Home::Session(SettingKind::Text {
+            default: "",
+            check: any_text,
+            apply: |in_force, parent| parent.clone_into(&mut in_force.traceparent),
         }),
     },
     Setting {

@@ -7,14 +7,18 @@ import re
 import sys
 import threading
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Union
 
 from . import _halcyon, errors
+from .awaiting import Turns
 from .errors import InterfaceError, ProgrammingError
 from .relation import Relation, arrow_of, need, pandas_of, polars_of
 from .subscription import Stream, Subscription
+
+# Rows that an iteration by asyncio reads at once.
+_AHEAD = 256
 
 Parameters = Union[Sequence[Any], Mapping[str, Any], None]
 
@@ -120,6 +124,7 @@ class Connection:
         self._session = database.session(role)
         self._autocommit = bool(autocommit)
         self._classes: list[str] = []
+        self._turns = Turns(self._session.cancel)
         # What refers to the database and ends with the connection: results that are read, subscriptions, streams.
         self._open: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -145,6 +150,7 @@ class Connection:
         that were not read yet are lost. Closing again does nothing."""
         for user in list(self._open):
             user.close()
+        self._turns.close()
         self._session.close()
         self._database = None
 
@@ -175,6 +181,43 @@ class Connection:
                 self.rollback()
         finally:
             self.close()
+
+    # ------------------------------------------------------------ asyncio
+
+    async def aexecute(self, sql: str, params: Parameters = None) -> Cursor:
+        """Runs a statement with a new cursor, and returns the cursor: as execute(), while the loop runs on.
+
+        The statements that are awaited on a connection run one after another. A task that is cancelled ends its
+        statement (which counts as failed: within a transaction, roll back), and goes on once the statement has ended.
+        """
+        return await self.cursor().aexecute(sql, params)
+
+    async def aexecutemany(self, sql: str, rows: Iterable[Parameters]) -> Cursor:
+        """Runs a statement for many parameters with a new cursor, and returns the cursor: as executemany()."""
+        return await self.cursor().aexecutemany(sql, rows)
+
+    def asql(self, sql: str, params: Parameters = None) -> Coroutine[Any, Any, Relation | None]:
+        """Runs statements and gives the last one's rows as a Relation: as sql()."""
+        return self._turns.run(self._sql, sql, params, sys._getframe(1))
+
+    async def acommit(self) -> None:
+        """Commits the transaction; does nothing without one."""
+        await self._turns.run(self.commit)
+
+    async def arollback(self) -> None:
+        """Rolls the transaction back; does nothing without one."""
+        await self._turns.run(self.rollback)
+
+    async def aclose(self) -> None:
+        """Closes the connection, once the statements have ended that are awaited: as close()."""
+        await self._turns.run(self.close)
+
+    async def __aenter__(self) -> Connection:
+        return self.__enter__()
+
+    async def __aexit__(self, kind: Any, *exc: Any) -> None:
+        """Commits, or rolls back after an exception, and closes."""
+        await self._turns.run(self.__exit__, kind, *exc)
 
     # ------------------------------------------------------------ more
 
@@ -281,9 +324,9 @@ class Connection:
         """
         return _InClass(self, name)
 
-    def transaction(self) -> AbstractContextManager[Connection]:
-        """A context that is a transaction: commits at its end, rolls back after an exception. Within a transaction it
-        is a savepoint."""
+    def transaction(self) -> _Transaction:
+        """A context, for ``with`` or ``async with``, that is a transaction: commits at its end, rolls back after an
+        exception. Within a transaction it is a savepoint."""
         return _Transaction(self)
 
     def checkpoint(self) -> None:
@@ -418,6 +461,12 @@ class _Transaction(AbstractContextManager["Connection"]):
             connection._run(f"ROLLBACK TO SAVEPOINT {savepoint}", None)
         connection._run(f"RELEASE SAVEPOINT {savepoint}", None)
 
+    async def __aenter__(self) -> Connection:
+        return await self._connection._turns.run(self.__enter__)
+
+    async def __aexit__(self, kind: Any, *exc: Any) -> None:
+        await self._connection._turns.run(self.__exit__, kind, *exc)
+
 
 class Cursor:
     """A cursor: one statement's rows at a time."""
@@ -429,6 +478,8 @@ class Cursor:
         self._count = -1
         self._closed = False
         self._number: int | None = None
+        # Rows that an iteration by asyncio has read ahead.
+        self._ahead: list[tuple[Any, ...]] = []
         self.arraysize = 1
 
     # ------------------------------------------------------------ PEP 249
@@ -480,6 +531,21 @@ class Cursor:
         self._count = self._connection._run_many(operation, seq_of_parameters)
         return self
 
+    def callproc(self, procname: str, parameters: Sequence[Any] = ()) -> Sequence[Any]:
+        """Calls a function, whose rows can be fetched. Returns the parameters, which functions do not change.
+
+        ``procname``: ``name`` or ``schema.name``, which folds to lower case as in SQL unless it has other characters
+        than letters, digits and underscores.
+        """
+        if isinstance(parameters, (str, bytes, Mapping)):
+            raise ProgrammingError("the parameters of callproc are a sequence: (value,)")
+        parts = procname.split(".")
+        plain = all(re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", part) for part in parts)
+        name = procname if plain else _table(procname)
+        places = ", ".join(f"${number}" for number in range(1, len(parameters) + 1))
+        self.execute(f"SELECT * FROM {name}({places})", list(parameters))
+        return parameters
+
     def fetchone(self) -> tuple[Any, ...] | None:
         """The next row as a tuple; None after the last."""
         rows = self._fetch(1)
@@ -519,22 +585,66 @@ class Cursor:
     def __exit__(self, *exc: Any) -> None:
         self.close()
 
+    # ------------------------------------------------------------ asyncio
+
+    async def aexecute(self, operation: str, parameters: Parameters = None) -> Cursor:
+        """Runs a statement while the loop runs on: see Connection.aexecute. Returns the cursor."""
+        return await self._connection._turns.run(self.execute, operation, parameters)
+
+    async def aexecutemany(self, operation: str, seq_of_parameters: Iterable[Parameters]) -> Cursor:
+        """Runs a statement for each of several parameters, all or none. Returns the cursor."""
+        return await self._connection._turns.run(self.executemany, operation, seq_of_parameters)
+
+    async def afetchone(self) -> tuple[Any, ...] | None:
+        """The next row as a tuple; None after the last."""
+        return await self._connection._turns.run(self.fetchone)
+
+    async def afetchmany(self, size: int | None = None) -> list[tuple[Any, ...]]:
+        """The next rows, ``arraysize`` of them without a size."""
+        return await self._connection._turns.run(self.fetchmany, size)
+
+    async def afetchall(self) -> list[tuple[Any, ...]]:
+        """All rows that are left."""
+        return await self._connection._turns.run(self.fetchall)
+
+    async def aclose(self) -> None:
+        """Closes the cursor and ends its statement."""
+        await self._connection._turns.run(self.close)
+
+    def __aiter__(self) -> AsyncIterator[tuple[Any, ...]]:
+        return self
+
+    async def __anext__(self) -> tuple[Any, ...]:
+        if not self._ahead:
+            # One change of threads for many rows.
+            self._ahead = await self._connection._turns.run(self._read_ahead)
+        if not self._ahead:
+            raise StopAsyncIteration
+        return self._fetch(1)[0]
+
+    async def __aenter__(self) -> Cursor:
+        return self
+
+    async def __aexit__(self, *exc: Any) -> None:
+        await self.aclose()
+
     # ------------------------------------------------------------ Arrow
 
     def arrow(self, *, views: bool = False) -> Any:
         """The rows that are left as a pyarrow Table: see Relation.arrow."""
-        return arrow_of(self._rows().table(), views)
+        return arrow_of(self._table(), views)
 
     def df(self) -> Any:
         """The rows that are left as a pandas DataFrame."""
-        return pandas_of(self._rows().table())
+        return pandas_of(self._table())
 
     def pl(self) -> Any:
         """The rows that are left as a polars DataFrame."""
-        return polars_of(self._rows().table())
+        return polars_of(self._table())
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """The rows that are left, computed batch by batch as the other library asks for them."""
+        self._refuse_ahead()
         return self._rows().__arrow_c_stream__(requested_schema)
 
     # ------------------------------------------------------------ within the package
@@ -549,6 +659,7 @@ class Cursor:
         if self._result is not None:
             self._result.close()
         self._result = self._description = self._number = None
+        self._ahead = []
         self._count = -1
 
     def _take(self, result):
@@ -571,7 +682,25 @@ class Cursor:
         self._connection._require_open()
         return self._result
 
+    def _table(self):
+        self._refuse_ahead()
+        return self._rows().table()
+
+    def _refuse_ahead(self):
+        if self._ahead:
+            raise ProgrammingError("`async for` has read rows ahead, which are objects: fetch them first")
+
+    def _read_ahead(self):
+        return self._rows().fetch(_AHEAD)
+
     def _fetch(self, most):
-        rows = self._rows().fetch(most)
+        result = self._rows()
+        if self._ahead:
+            count = len(self._ahead) if most is None else most
+            rows, self._ahead = self._ahead[:count], self._ahead[count:]
+            if most is None or len(rows) < most:
+                rows += result.fetch(None if most is None else most - len(rows))
+        else:
+            rows = result.fetch(most)
         self._number += len(rows)
         return rows

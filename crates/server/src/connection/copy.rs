@@ -3,6 +3,7 @@
 use std::future::poll_fn;
 
 use halcyon::{Session, SqlError, SqlState};
+use halcyon_traces::Phase;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{Connection, End, Failure, ended_by_others, lasting, running};
@@ -17,8 +18,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     pub(super) async fn copy_in(&mut self, columns: usize, binary: bool) -> Result<(), Failure> {
         self.output.copy_response(b'G', columns, binary);
         self.flush().await?;
+        let mut began = None;
         loop {
-            let message = match self.receive().await {
+            if self.traced.is_recording() && !self.input.has_message() {
+                self.traced.ran(began.take(), &self.session);
+                self.traced.enter(Phase::Client);
+            }
+            let received = self.receive().await;
+            if began.is_none() {
+                began = self.traced.runs();
+            }
+            let message = match received {
                 Ok(message) => message,
                 Err(end) => {
                     self.session.copy_abandon();
@@ -28,7 +38,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             match message {
                 Message::CopyData(data) => lasting(|| self.session.copy_data(&data))?,
                 Message::CopyDone => {
-                    let tag = lasting(|| self.session.copy_end())?;
+                    let ended = lasting(|| self.session.copy_end());
+                    self.traced.ran(began, &self.session);
+                    let tag = ended?;
+                    self.traced.wrote(tag.rows);
                     self.tell_changes();
                     self.output.command_complete(&tag.to_string());
                     return Ok(());
@@ -61,6 +74,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         loop {
             let output = &mut self.output;
             let session = &mut self.session;
+            let began = self.traced.runs();
             let tag = lasting(|| {
                 while output.buffer.len() < FLUSH_BYTES {
                     if let Some(tag) = session.copy_out(|row| output.copy_data(row))? {
@@ -68,8 +82,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     }
                 }
                 Ok::<_, SqlError>(None)
-            })?;
-            if let Some(tag) = tag {
+            });
+            self.traced.ran(began, &self.session);
+            if let Some(tag) = tag? {
+                self.traced.wrote(tag.rows);
                 self.output.put_empty(b'c');
                 self.tell_changes();
                 self.output.command_complete(&tag.to_string());
@@ -87,7 +103,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 return Err(End::Fatal(ended_by_others()).into());
             }
             let (output, session) = (&mut self.output, &mut self.session);
-            running(|| session.copy_out(|row| output.copy_data(row)))?;
+            let began = self.traced.runs();
+            let told = running(|| session.copy_out(|row| output.copy_data(row)));
+            self.traced.ran(began, &self.session);
+            told?;
             if !self.output.buffer.is_empty() {
                 self.flush().await?;
                 continue;

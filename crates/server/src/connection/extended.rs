@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use halcyon::{IdleLimit, Outcome, SessionState, SqlError, SqlState, Statement, TextFormat, Value};
 use halcyon_base::duty;
+use halcyon_traces::Commented;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::simple::{concerns_transaction, rows_tag};
@@ -13,6 +14,7 @@ use super::{Connection, End, Failure, LONG_TEXT, Parsed, SharedStatement, runnin
 use crate::format::Format;
 use crate::format::parameter::{self, utf8};
 use crate::rows::{Paused, RowStream};
+use crate::traced::Current;
 use crate::wire::frontend::{Bind, Target};
 
 /// A portal: a statement with its parameter values, ready to run or running.
@@ -23,6 +25,8 @@ pub(super) struct Portal {
     progress: Progress,
     /// How long its rows may lie unread.
     idle: Option<IdleLimit>,
+    /// What has been recorded of it for traces, between two Executes.
+    recorded: Option<Box<Current>>,
 }
 
 impl Portal {
@@ -59,6 +63,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         types: &[u32],
     ) -> Result<(), Failure> {
         let text = utf8(text)?;
+        // The comment differs from run to run, which a plan must not.
+        let comment = Commented::divide(text);
+        let text = comment.map_or(text, |comment| comment.text);
+        let told = self.traced.told(comment);
+        let parent = self.traced.parent(told.clone(), &self.session);
+        self.traced.begin_parse(parent, self.arrived(), &self.session);
         if !name.is_empty() && self.statements.contains_key(&name) {
             return Err(SqlError::new(
                 SqlState::DUPLICATE_PREPARED_STATEMENT,
@@ -79,10 +89,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             true => self.session.prepare_passing(text, &types),
             false => self.session.prepare_typed(text, &types),
         };
-        let statement = running(|| duty::relieved_if(text.len() > LONG_TEXT, prepare))?;
+        let began = self.traced.plans();
+        let made = running(|| duty::relieved_if(text.len() > LONG_TEXT, prepare));
+        self.traced.planned(began, made.as_ref(), true);
+        let statement = made?;
         statement.fix_columns();
         let statement = Mutex::new(statement);
-        self.statements.insert(name, Arc::new(Parsed { statement, declared }));
+        let parsed = Arc::new(Parsed { statement, declared, told: told.map(Box::new) });
+        self.traced.parsed(&parsed);
+        self.statements.insert(name, parsed);
         self.output.put_empty(b'1');
         Ok(())
     }
@@ -116,11 +131,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             Some(wider) => {
                 wider.fix_columns();
                 let declared = statement.declared.clone();
-                Arc::new(Parsed { statement: Mutex::new(wider), declared })
+                let told = statement.told.clone();
+                Arc::new(Parsed { statement: Mutex::new(wider), declared, told })
             }
             None => statement,
         };
-        let portal = Portal { statement, params, formats, progress: Progress::Bound, idle: None };
+        let (progress, idle, recorded) = (Progress::Bound, None, None);
+        let portal = Portal { statement, params, formats, progress, idle, recorded };
         self.portals.insert(bind.portal, portal);
         self.output.put_empty(b'2');
         Ok(())
@@ -185,7 +202,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let Some(mut portal) = self.portals.remove(name) else {
             return self.execute_cursor(name, rows_max).await;
         };
+        self.traced.take_up(portal.recorded.take());
         let executed = self.execute_portal(&mut portal, rows_max).await;
+        if executed.is_ok() {
+            self.traced.end(&self.session);
+        }
         if !concerns_transaction(&lock(&portal.statement)) {
             self.portals.insert(name.to_owned(), portal);
         }
@@ -198,15 +219,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             return Err(no_portal(name).into());
         }
         let limit = u64::try_from(rows_max).ok().filter(|limit| *limit > 0);
-        let Outcome::Rows { rows, .. } = running(|| self.session.fetch_cursor(name, limit))? else {
-            unreachable!("FETCH gives rows");
-        };
+        let parent = self.traced.parent(None, &self.session);
+        self.traced.begin(parent, self.arrived(), &self.session);
+        self.traced.name("FETCH");
+        let began = self.traced.runs();
+        let fetched = running(|| self.session.fetch_cursor(name, limit));
+        self.traced.ran(began, &self.session);
+        let Outcome::Rows { rows, .. } = fetched? else { unreachable!("FETCH gives rows") };
         let mut rows = RowStream::new(rows, &[], self.text_format);
         let (_, sent) = self.send_rows(&mut rows, u64::MAX).await?;
         match limit {
             Some(limit) if sent == limit => self.output.put_empty(b's'),
             _ => self.output.command_complete(&rows_tag("SELECT", sent)),
         }
+        self.traced.end(&self.session);
         Ok(())
     }
 
@@ -224,6 +250,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     portal.idle = self.session.idle_limit();
                 }
                 Some(Outcome::Done(tag)) => {
+                    self.traced.wrote(tag.rows);
                     self.tell_changes();
                     let tag = tag.to_string();
                     self.output.command_complete(&tag);
@@ -246,6 +273,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 let (paused, sent) = self.send_rows(rows, limit).await?;
                 portal.idle.iter_mut().for_each(IdleLimit::touch);
                 if paused == Paused::Limit {
+                    portal.recorded = self.traced.set_aside();
                     self.output.put_empty(b's');
                     return Ok(());
                 }
@@ -284,6 +312,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Runs a portal's statement; `None` if the statement is empty.
     async fn start(&mut self, portal: &mut Portal) -> Result<Option<Outcome>, Failure> {
+        let told = portal.statement.told.as_deref().cloned();
+        let parent = self.traced.parent(told, &self.session);
+        self.traced.begin_execute(&portal.statement, parent, self.arrived(), &self.session);
+        self.traced.describe(&lock(&portal.statement));
         if let Some(done) = self.begin_portal(portal) {
             portal.progress = Progress::Done(done);
             return Ok(None);
@@ -302,6 +334,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     fn begin_portal(&mut self, portal: &Portal) -> Option<String> {
         let statement = lock(&portal.statement);
         if statement.is_empty() {
+            self.traced.discard();
             self.output.put_empty(b'I');
             return Some("SELECT 0".into());
         }
@@ -322,7 +355,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Sync: ends the pipeline and its implicit transaction.
     pub(super) async fn sync(&mut self) -> Result<(), End> {
         let failed = std::mem::take(&mut self.skipping);
+        self.traced.finish_prepared();
         if let Err(error) = self.end_implicit(failed) {
+            self.traced.fail_last(&error);
             self.report(&error);
         }
         if self.session.state() == SessionState::Idle {

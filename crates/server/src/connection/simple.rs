@@ -4,7 +4,8 @@ use std::sync::Mutex;
 
 use bytes::Bytes;
 use halcyon::{Outcome, Session, SessionState, SqlError, Statement, Tag};
-use halcyon_base::duty;
+use halcyon_base::{clock, duty};
+use halcyon_traces::Commented;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{Connection, End, Failure, LONG_TEXT, running};
@@ -21,9 +22,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             Ok(text) => self.run_all(text).await,
             Err(error) => Err(error.into()),
         };
+        if let Err(Failure::Sql(error)) = &done {
+            self.traced.fail(error, self.arrived(), &self.session);
+        }
         let failed = done.is_err();
         let done = match (done, self.end_implicit(failed)) {
-            (Ok(()), Err(error)) => Err(error.into()),
+            (Ok(()), Err(error)) => {
+                self.traced.fail_last(&error);
+                Err(error.into())
+            }
             (done, _) => done,
         };
         match done {
@@ -38,13 +45,28 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     async fn run_all(&mut self, text: &str) -> Result<(), Failure> {
+        // The comment differs from run to run, which a plan must not.
+        let comment = Commented::divide(text);
+        let text = comment.map_or(text, |comment| comment.text);
+        let parent = self.traced.parent(self.traced.told(comment), &self.session);
+        self.traced.begin(parent.clone(), self.arrived(), &self.session);
         let split = || split(&mut self.session, text);
         let statements = running(|| duty::relieved_if(text.len() > LONG_TEXT, split))?;
         if statements.is_empty() {
+            self.traced.discard();
             self.output.put_empty(b'I');
         }
         let many = statements.len() > 1;
-        for statement in statements {
+        for (at, statement) in statements.into_iter().enumerate() {
+            let own = Commented::divide(statement);
+            let statement = own.map_or(statement, |own| own.text);
+            match self.traced.told(own) {
+                None if at == 0 => {}
+                told => {
+                    let from = if at == 0 { self.arrived() } else { clock::now() };
+                    self.traced.begin(told.or_else(|| parent.clone()), from, &self.session);
+                }
+            }
             let offset = statement.as_ptr() as usize - text.as_ptr() as usize;
             let before = &text[..offset];
             let shift = |failure| match failure {
@@ -52,14 +74,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 end => end,
             };
             self.run_one(statement, many).await.map_err(shift)?;
+            self.traced.end(&self.session);
         }
         Ok(())
     }
 
     async fn run_one(&mut self, text: &str, many: bool) -> Result<(), Failure> {
+        let began = self.traced.plans();
         let prepare = || self.session.prepare_passing(text, &[]);
-        let statement = running(|| duty::relieved_if(text.len() > LONG_TEXT, prepare))?;
+        let made = running(|| duty::relieved_if(text.len() > LONG_TEXT, prepare));
+        self.traced.planned(began, made.as_ref(), false);
+        let statement = made?;
         if statement.is_empty() {
+            self.traced.discard();
             self.output.put_empty(b'I');
             return Ok(());
         }
@@ -94,6 +121,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 self.output.command_complete(&tag);
             }
             Outcome::Done(tag) => {
+                self.traced.wrote(tag.rows);
                 self.tell_changes();
                 self.output.command_complete(&tag.to_string());
             }

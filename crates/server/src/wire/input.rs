@@ -63,6 +63,12 @@ impl Input {
         self.buffer.first().copied()
     }
 
+    /// Whether the next message has arrived as a whole.
+    pub fn has_message(&self) -> bool {
+        let length = self.length_at(1, u32::MAX);
+        matches!(length, Ok(Some(length)) if self.buffer.len() > length)
+    }
+
     /// The next message, if all of it has arrived. Messages with data may have up to `large` bytes.
     pub fn take(&mut self, large: u32) -> Result<Option<Message>, ProtocolError> {
         let Some(&kind) = self.buffer.first() else { return Ok(None) };
