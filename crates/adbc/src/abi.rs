@@ -16,14 +16,13 @@ use adbc_core::constants::{
 };
 use adbc_core::error::{AdbcStatusCode, Error, Status};
 use adbc_ffi::{FFI_AdbcDriver, FFI_AdbcError, FFI_AdbcStatement, FFIDriver, export_error};
-use arrow::array::{RecordBatch, RecordBatchReader, StructArray};
-use arrow::datatypes::DataType;
-use arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
-use arrow::ffi_stream::{ArrowArrayStreamReader, FFI_ArrowArrayStream};
+use arrow::array::RecordBatchReader;
+use arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
+use arrow::ffi_stream::FFI_ArrowArrayStream;
 
-use crate::binding::Checked;
 use crate::databases::Driver;
 use crate::errors::{invalid, out_of_turn};
+use crate::imported;
 use crate::reading::{self, Slot};
 
 /// Fills a driver manager's table of functions (`AdbcDriverInitFunc`). Errors: not implemented for a version of the
@@ -93,11 +92,6 @@ unsafe fn failed(error: *mut FFI_AdbcError, told: Error) -> AdbcStatusCode {
     status
 }
 
-/// The error for a panic.
-fn panicked(what: &str) -> Error {
-    invalid(format!("malformed {what}"))
-}
-
 /// AdbcStatementBind: a batch is a stream of one.
 unsafe extern "C" fn statement_bind(
     statement: *mut FFI_AdbcStatement,
@@ -109,25 +103,19 @@ unsafe extern "C" fn statement_bind(
         // SAFETY: the caller's error.
         return unsafe { failed(error, invalid("values or their schema are a null pointer")) };
     }
-    let take = || {
+    let take = || -> Result<Box<dyn RecordBatchReader + Send>, Error> {
         // SAFETY: the caller's structures, which are given to the driver with this call.
         let (values, schema) =
             unsafe { (FFI_ArrowArray::from_raw(values), FFI_ArrowSchema::from_raw(schema)) };
-        if values.is_released() {
+        if values.is_released() || schema.release.is_none() {
             return Err(invalid("values or their schema have been released"));
         }
         // SAFETY: the structures are as Arrow's C data interface has them, by the caller's word.
-        let data =
-            unsafe { from_ffi(values, &schema) }.map_err(|error| invalid(error.to_string()))?;
-        if !matches!(data.data_type(), DataType::Struct(_)) || data.null_count() > 0 {
-            return Err(invalid("parameters are a structure of columns without NULL rows"));
-        }
-        data.validate_full().map_err(|error| invalid(error.to_string()))?;
-        Ok(reading::of_batch(RecordBatch::from(StructArray::from(data))))
+        let batch = unsafe { imported::batch(values, &schema) };
+        Ok(reading::of_batch(batch.map_err(|error| invalid(error.to_string()))?))
     };
-    let taken = catch_unwind(AssertUnwindSafe(take)).unwrap_or_else(|_| Err(panicked("array")));
     // SAFETY: the caller's pointers, handed on.
-    unsafe { offer(statement, taken, error) }
+    unsafe { offer(statement, take(), error) }
 }
 
 /// AdbcStatementBindStream.
@@ -145,12 +133,12 @@ unsafe extern "C" fn statement_bind_stream(
         if stream.release.is_none() || stream.get_schema.is_none() || stream.get_next.is_none() {
             return Err(out_of_turn("the stream has been released"));
         }
-        let reader = ArrowArrayStreamReader::try_new(stream);
-        Ok(Box::new(reader.map_err(|error| invalid(error.to_string()))?))
+        // SAFETY: the stream is as Arrow's C stream interface has it, by the caller's word.
+        let stream = unsafe { imported::Stream::new(stream) };
+        Ok(Box::new(stream.map_err(|error| invalid(error.to_string()))?))
     };
-    let taken = catch_unwind(AssertUnwindSafe(take)).unwrap_or_else(|_| Err(panicked("stream")));
     // SAFETY: the caller's pointers, handed on.
-    unsafe { offer(statement, taken, error) }
+    unsafe { offer(statement, take(), error) }
 }
 
 /// Binds batches that have been taken over.
@@ -168,7 +156,7 @@ unsafe fn offer(
         // SAFETY: the caller's error.
         Err(told) => return unsafe { failed(error, told) },
     };
-    let mut stream = FFI_ArrowArrayStream::new(Box::new(Checked(reader)));
+    let mut stream = FFI_ArrowArrayStream::new(reader);
     match parts().StatementBindStream {
         // SAFETY: the function looks for null pointers itself; the stream is ours, and empty afterwards.
         Some(bind) => unsafe { bind(statement, &raw mut stream, error) },

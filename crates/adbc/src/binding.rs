@@ -1,46 +1,13 @@
 //! Parameters of statements out of Arrow's batches, each row those of one run.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use arrow::array::{Array, AsArray, RecordBatch, RecordBatchReader};
 use arrow::datatypes::{DataType, SchemaRef};
-use arrow::error::ArrowError;
 use halcyon::{SqlError, SqlState, SqlType, Value};
 use halcyon_interchange::cells::{cell, push_item};
 use halcyon_interchange::inputs::{self, Target};
 
 /// Batches that a program has given.
 pub type Given = Box<dyn RecordBatchReader + Send>;
-
-/// Batches of a program, looked at before anything works with them: their buffers are as long as they say, texts are
-/// UTF-8, and a panic on the way here is an error.
-pub struct Checked(pub Given);
-
-impl Checked {
-    fn find(&mut self) -> Option<Result<RecordBatch, ArrowError>> {
-        let batch = match self.0.next()? {
-            Ok(batch) => batch,
-            Err(error) => return Some(Err(error)),
-        };
-        let fault = batch.columns().iter().find_map(|array| array.to_data().validate_full().err());
-        Some(fault.map_or(Ok(batch), Err))
-    }
-}
-
-impl Iterator for Checked {
-    type Item = Result<RecordBatch, ArrowError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let found = catch_unwind(AssertUnwindSafe(|| self.find()));
-        found.unwrap_or_else(|_| Some(Err(ArrowError::CDataInterface("malformed array".into()))))
-    }
-}
-
-impl RecordBatchReader for Checked {
-    fn schema(&self) -> SchemaRef {
-        self.0.schema()
-    }
-}
 
 /// Rows of parameters.
 pub struct Params {

@@ -89,6 +89,8 @@ fn status(error: &SqlError) -> Status {
         SqlState::QUERY_CANCELED if error.message().contains("timeout") => Status::Timeout,
         SqlState::QUERY_CANCELED => Status::Cancelled,
         SqlState::INSUFFICIENT_PRIVILEGE => Status::Unauthorized,
+        // Parameters are missing.
+        SqlState::PROTOCOL_VIOLATION => Status::InvalidArguments,
         _ => match &state.0 {
             b"42P01" | b"42703" | b"42704" | b"42883" | b"3F000" | b"3D000" => Status::NotFound,
             b"42P04" | b"42P06" | b"42P07" | b"42710" | b"42723" => Status::AlreadyExists,

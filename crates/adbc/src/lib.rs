@@ -5,7 +5,8 @@
 //! standard's structures and turn the traits implemented here into its table of functions.
 //!
 //! Invariants: no panic leaves a function of the table, and the engine is reached through the crate `halcyon` alone
-//! (checked by `cargo xtask check layers`). `unsafe` is in `abi` alone.
+//! (checked by `cargo xtask check layers`). `unsafe` is in `abi` and
+//! `imported` alone.
 #![deny(unsafe_code)]
 
 pub mod abi;
@@ -13,6 +14,7 @@ mod binding;
 mod connections;
 mod databases;
 mod errors;
+mod imported;
 mod info;
 mod ingest;
 mod objects;

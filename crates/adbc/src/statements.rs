@@ -7,10 +7,10 @@ use adbc_core::{CancelHandle, Optionable, PartitionedResult};
 use arrow::array::{RecordBatch, RecordBatchReader};
 use arrow::datatypes::{Field, Schema};
 use halcyon::{Outcome, Rows, SqlError, SqlState, SqlType, Value};
-use halcyon_interchange::placeholders::questions;
+use halcyon_interchange::placeholders::{numbers, questions};
 use halcyon_interchange::transactions::{begin_for, in_transaction};
 
-use crate::binding::{Checked, Given, Params};
+use crate::binding::{Given, Params};
 use crate::connections::{Shared, State, VIEWS};
 use crate::errors::{Result, invalid, missing, out_of_turn, told};
 use crate::ingest::Target;
@@ -121,6 +121,13 @@ impl Statement {
         }
         let mut params = Params::new(given).map_err(told)?;
         let plan = self.plan(state, params.types())?;
+        // The engine takes more parameters than a text has.
+        let (wanted, bound) = (numbers(self.sql()?), params.types().len());
+        if wanted != bound {
+            return Err(invalid(format!(
+                "the statement has {wanted} parameters, and {bound} are bound"
+            )));
+        }
         let columns = state.session.columns(&plan.statement);
         let (shared, views) = (self.shared.clone(), self.views(state));
         if columns.is_empty() {
@@ -265,7 +272,7 @@ impl adbc_core::Statement for Statement {
     }
 
     fn bind_stream(&mut self, reader: Box<dyn RecordBatchReader + Send>) -> Result<()> {
-        self.given = Some(Box::new(Checked(reader)));
+        self.given = Some(reader);
         Ok(())
     }
 

@@ -99,6 +99,12 @@ pub fn questions(text: &str) -> Option<String> {
     Some(out)
 }
 
+/// How many parameters a text with numbers has: the highest of `$1`, `$2`, ….
+pub fn numbers(text: &str) -> usize {
+    let numbers = marks(text).into_iter().filter(|(_, _, mark)| *mark == Mark::Number);
+    numbers.filter_map(|(start, end, _)| text[start + 1..end].parse().ok()).max().unwrap_or(0)
+}
+
 fn next(count: &mut usize) -> usize {
     *count += 1;
     *count

@@ -1,6 +1,6 @@
 //! Placeholders of other drivers.
 
-use halcyon_interchange::placeholders::{Order, questions, rewrite};
+use halcyon_interchange::placeholders::{Order, numbers, questions, rewrite};
 
 fn rewritten(text: &str) -> (String, Order) {
     let made = rewrite(text);
@@ -85,5 +85,14 @@ fn question_marks_alone_become_numbers_where_no_other_kind_counts() {
         ("SELECT \"?\"", None),
     ] {
         assert_eq!(questions(text).as_deref(), expected, "{text}");
+    }
+}
+
+#[test]
+fn the_highest_number_says_how_many_parameters_a_text_has() {
+    for (text, expected) in
+        [("SELECT 1", 0), ("SELECT $2, $1, '$9', $$ $7 $$", 2), ("SELECT $10 -- $11", 10)]
+    {
+        assert_eq!(numbers(text), expected, "{text}");
     }
 }
