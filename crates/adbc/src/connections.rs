@@ -1,14 +1,14 @@
 //! Connections: a session of the engine, shared by the statements and streams made of it.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use adbc_core::error::Status;
 use adbc_core::options::{InfoCode, ObjectDepth, OptionConnection, OptionValue};
 use adbc_core::{CancelHandle, Optionable};
 use arrow::array::RecordBatchReader;
 use arrow::datatypes::Schema;
-use halcyon::{Session, SessionState, SqlError, SqlState, Value};
+use halcyon::{Session, SessionState, SqlState, Value};
 use halcyon_interchange::load::quoted;
 
 use crate::errors::{Result, invalid, missing, out_of_turn, own, told};
@@ -16,85 +16,16 @@ use crate::info;
 use crate::objects::{self, Filter};
 use crate::options::{not_found, other_getters, text, truth, truth_text, unknown};
 use crate::reading;
+use crate::sessions::{Shared, VIEWS};
 use crate::sharing::Opened;
 use crate::statements::Statement;
 
 type Batches = Box<dyn RecordBatchReader + Send + 'static>;
 
-/// Option of a connection or statement: texts and bytes of results as Arrow's views, which share the engine's memory,
-/// in place of plain ones.
-pub const VIEWS: &str = "halcyon.string_views";
 /// Beginning of a connection's options that are settings of the session, as SET knows them.
 const SETTING: &str = "halcyon.setting.";
 /// Number of the session, as `pg_backend_pid()` gives it.
 const SESSION_ID: &str = "halcyon.session_id";
-
-/// What a connection shares with its statements and streams.
-pub struct Shared {
-    state: Mutex<State>,
-    cancel: halcyon::CancelHandle,
-    /// Keeps the database of a folder known as open.
-    _opened: Arc<Opened>,
-}
-
-/// A session and the connection's options.
-pub struct State {
-    /// The session.
-    pub session: Session,
-    /// Whether each statement commits.
-    pub autocommit: bool,
-    /// Whether results have views of texts.
-    pub views: bool,
-}
-
-impl State {
-    /// A text that a query of one row gives; empty for NULL.
-    fn scalar(&mut self, sql: &str, params: &[Value]) -> Result<String> {
-        let mut read = || {
-            let mut rows = self.session.query(sql, params)?;
-            let row = rows.next()?;
-            let text = row.map(|row| row.get::<Option<&str>>(0).map(|t| t.map(str::to_owned)));
-            Ok(text.transpose()?.flatten().unwrap_or_default())
-        };
-        read().map_err(told)
-    }
-
-    /// Errors: not found for another catalog than the database's only one.
-    pub fn require_catalog(&mut self, wanted: &str) -> Result<()> {
-        match self.scalar("SELECT current_database()", &[])? == wanted {
-            true => Ok(()),
-            false => Err(own(
-                Status::NotFound,
-                SqlState::INVALID_CATALOG_NAME,
-                format!("database \"{wanted}\" does not exist"),
-            )),
-        }
-    }
-}
-
-impl Shared {
-    /// Waits until no other statement of the connection runs.
-    pub fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Ends what a connection runs.
-pub struct Cancel(halcyon::CancelHandle);
-
-impl CancelHandle for Cancel {
-    fn try_cancel(&self) -> Result<()> {
-        self.0.cancel();
-        Ok(())
-    }
-}
-
-impl Shared {
-    /// A handle that ends the running statement.
-    pub fn cancel_handle(&self) -> Box<dyn CancelHandle> {
-        Box::new(Cancel(self.cancel.clone()))
-    }
-}
 
 /// A connection.
 pub struct Connection {
@@ -104,9 +35,7 @@ pub struct Connection {
 impl Connection {
     /// A connection with autocommit for a session.
     pub(crate) fn new(session: Session, opened: Arc<Opened>) -> Self {
-        let cancel = session.canceller();
-        let state = Mutex::new(State { session, autocommit: true, views: false });
-        Connection { shared: Arc::new(Shared { state, cancel, _opened: opened }) }
+        Connection { shared: Shared::new(session, opened) }
     }
 
     fn run<T>(&self, work: impl FnOnce(&mut Session) -> halcyon::Result<T>) -> Result<T> {
@@ -321,9 +250,4 @@ impl adbc_core::Connection for Connection {
     fn read_partition(&self, _: impl AsRef<[u8]>) -> Result<Batches> {
         Err(missing("results in partitions"))
     }
-}
-
-/// The error of a connection's stream whose work has been given up by a panic.
-pub fn broken(what: &str) -> SqlError {
-    SqlError::new(SqlState::INTERNAL_ERROR, format!("a part of the driver has failed: {what}"))
 }

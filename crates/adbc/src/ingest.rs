@@ -4,9 +4,9 @@ use adbc_core::options::{IngestMode, OptionStatement, OptionValue};
 use halcyon_interchange::load::{Destination, load, quoted};
 
 use crate::binding::Given;
-use crate::connections::State;
 use crate::errors::{Result, invalid, out_of_turn, told};
 use crate::options::{not_found, text, truth, truth_text};
+use crate::sessions::State;
 
 /// The table that batches go into.
 #[derive(Default)]

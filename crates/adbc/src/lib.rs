@@ -20,6 +20,7 @@ mod ingest;
 mod objects;
 mod options;
 mod reading;
+mod sessions;
 mod sharing;
 mod statements;
 mod tree;

@@ -13,8 +13,8 @@ use halcyon::{ResultColumn, Rows};
 use halcyon_interchange::lists;
 use halcyon_interchange::results::{external, plain, shown};
 
-use crate::connections::{Shared, broken};
 use crate::errors::of_arrow;
+use crate::sessions::{Shared, broken};
 
 /// The error that ended a stream, for the C function that gives it with its SQLSTATE.
 pub type Slot = Arc<Mutex<Option<Error>>>;

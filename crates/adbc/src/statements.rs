@@ -11,11 +11,11 @@ use halcyon_interchange::placeholders::{numbers, questions};
 use halcyon_interchange::transactions::{begin_for, in_transaction};
 
 use crate::binding::{Given, Params};
-use crate::connections::{Shared, State, VIEWS};
 use crate::errors::{Result, invalid, missing, out_of_turn, told};
 use crate::ingest::Target;
 use crate::options::{not_found, other_getters, truth, truth_text, unknown};
 use crate::reading::{self, More, Reading};
+use crate::sessions::{Shared, State, VIEWS};
 
 /// A statement of a connection.
 pub struct Statement {
