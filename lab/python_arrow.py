@@ -87,7 +87,8 @@ def rounds(arms, repeat):
 
 
 class Report:
-    def __init__(self):
+    def __init__(self, experiment):
+        self.experiment = experiment
         self.is_wrong = False
 
     def figures(self, what, rows, arms, repeat, check, per=1, unit="ms"):
@@ -99,7 +100,7 @@ class Report:
         for name, times in rounds(arms, repeat).items():
             scaled = [took * (1000 if unit == "us" else 1) / per for took in times]
             print(json.dumps({
-                "experiment": "python_arrow", "what": what, "engine": name, "rows": rows, "unit": unit,
+                "experiment": self.experiment, "what": what, "engine": name, "rows": rows, "unit": unit,
                 "median": round(statistics.median(scaled), 3), "min": round(min(scaled), 3), "max": round(max(scaled), 3),
                 "rounds": repeat, "check": "ok" if checked else "the answers differ"}), flush=True)
 
@@ -127,7 +128,7 @@ def main():
             theirs.execute("CREATE TABLE t (id BIGINT PRIMARY KEY, amount BIGINT, ratio DOUBLE, name TEXT, day DATE)")
             return theirs.execute("INSERT INTO t SELECT * FROM data").fetchone()[0]
 
-        report = Report()
+        report = Report("python_arrow")
         same = lambda a, b: a == b  # noqa: E731
         report.figures("arrow_in_with_key", chosen.rows, {"halcyon": load_ours, "duckdb": load_theirs}, chosen.repeat, same)
         report.figures("arrow_in", chosen.rows, {

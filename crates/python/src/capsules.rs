@@ -8,9 +8,8 @@
 
 use std::ffi::CStr;
 
-use arrow::array::{RecordBatch, RecordBatchReader};
-use arrow::datatypes::{Schema, SchemaRef};
-use arrow::error::ArrowError;
+use arrow::array::RecordBatchReader;
+use arrow::datatypes::Schema;
 use arrow::ffi::FFI_ArrowSchema;
 use arrow::ffi_stream::{ArrowArrayStreamReader, FFI_ArrowArrayStream};
 use pyo3::exceptions::PyValueError;
@@ -19,28 +18,6 @@ use pyo3::types::PyCapsule;
 
 const STREAM: &CStr = c"arrow_array_stream";
 const SCHEMA: &CStr = c"arrow_schema";
-
-/// Record batches of a schema, one by one, for another library.
-pub struct Batches<I> {
-    /// The schema of all batches.
-    pub schema: SchemaRef,
-    /// The batches.
-    pub batches: I,
-}
-
-impl<I: Iterator<Item = Result<RecordBatch, ArrowError>>> Iterator for Batches<I> {
-    type Item = Result<RecordBatch, ArrowError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.batches.next()
-    }
-}
-
-impl<I: Iterator<Item = Result<RecordBatch, ArrowError>>> RecordBatchReader for Batches<I> {
-    fn schema(&self) -> SchemaRef {
-        self.schema.clone()
-    }
-}
 
 /// A capsule with a stream of batches.
 pub fn stream<'py>(

@@ -11,8 +11,8 @@ use arrow::compute::cast;
 use arrow::datatypes::*;
 use arrow::error::ArrowError;
 use halcyon::{SqlType, TextFormat};
-
-use crate::values::cell;
+use halcyon_interchange::cells::cell;
+use halcyon_interchange::results::plain;
 
 const DAY_US: i64 = 86_400_000_000;
 
@@ -79,15 +79,6 @@ pub fn of(
         RecordBatch::try_new_with_options(own, arrays, &options)
     };
     Ok((Arc::new(Schema::new(fields)), batches.iter().map(convert).collect::<Result<_, _>>()?))
-}
-
-/// The type without a view.
-fn plain(ty: &DataType) -> DataType {
-    match ty {
-        DataType::Utf8View => DataType::Utf8,
-        DataType::BinaryView => DataType::Binary,
-        other => other.clone(),
-    }
 }
 
 fn retyped(field: &FieldRef, ty: DataType) -> FieldRef {

@@ -14,11 +14,8 @@ mod capsules;
 mod errors;
 mod frames;
 mod habits;
-mod inputs;
 mod interrupt;
-mod lists;
 mod params;
-mod placeholders;
 mod results;
 mod sessions;
 mod streams;
@@ -45,7 +42,7 @@ mod _halcyon {
     /// The text with placeholders as `$1`, `$2`, …, and which parameters these are: numbers from 0, or names.
     #[pyo3::pyfunction]
     fn placeholders(text: &str) -> (String, Option<Vec<usize>>, Option<Vec<String>>) {
-        use crate::placeholders::{Order, rewrite};
+        use halcyon_interchange::placeholders::{Order, rewrite};
         let rewritten = rewrite(text);
         match rewritten.order {
             Order::Numbered => (rewritten.text, None, None),

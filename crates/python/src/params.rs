@@ -5,6 +5,7 @@
 //! a label of an enumeration or an address.
 
 use halcyon::{Interval, SqlType, Value};
+use halcyon_interchange::cells::push_item;
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -208,7 +209,7 @@ fn list(object: &Bound<'_, PyAny>) -> PyResult<Typed> {
         };
         let Param::Plain(value) = param else { unreachable!("lists are looked at before") };
         element = wider(element, ty, is_text(&value));
-        push_item(&mut array, &value, ty);
+        push_item(&mut array, value.as_ref(), ty);
     }
     array.push('}');
     // Moments and decimals are no documents; the array is what the caller means.
@@ -265,23 +266,6 @@ fn wider(so_far: Option<Elements>, ty: Option<SqlType>, is_text: bool) -> Option
         },
         (Some(Elements::Untyped), _) => Elements::Untyped,
     })
-}
-
-/// Appends an element to an array's text.
-fn push_item(out: &mut String, value: &Value, ty: Option<SqlType>) {
-    let text = match value {
-        Value::Null => return out.push_str("NULL"),
-        Value::Text(text) => text.clone(),
-        value => halcyon::TextFormat::default().text(value.as_ref(), ty.unwrap_or(SqlType::Text)),
-    };
-    out.push('"');
-    for c in text.chars() {
-        if matches!(c, '"' | '\\') {
-            out.push('\\');
-        }
-        out.push(c);
-    }
-    out.push('"');
 }
 
 /// Days since 1970-01-01.

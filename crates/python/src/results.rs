@@ -6,18 +6,19 @@ use std::thread;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use arrow::error::ArrowError;
-use halcyon::{CancelHandle, Outcome, ResultColumn, Rows, Shape, SqlError, SqlType};
+use halcyon::{CancelHandle, Outcome, ResultColumn, Rows, Shape, SqlType};
+use halcyon_interchange::cells::cell;
+use halcyon_interchange::lists;
+use halcyon_interchange::results::{Batches, batches, shown};
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyList, PyTuple};
 
-use crate::capsules::{self, Batches};
+use crate::capsules;
 use crate::errors::{closed, told};
 use crate::frames;
 use crate::interrupt::{LOOK, Unpark, is_main_thread};
-use crate::lists;
-use crate::values::{cell, object};
+use crate::values::object;
 
 /// Name, object id of the type, its name, bytes of a fixed width, digits, digits behind the point.
 type Described = (String, u32, String, Option<i16>, Option<u8>, Option<i8>);
@@ -216,18 +217,13 @@ impl Result {
     ) -> PyResult<Bound<'py, PyCapsule>> {
         let _ = requested_schema;
         let (columns, mut reading) = told(py, self.take())?;
-        let schema = shown(&columns);
         let mut first =
             reading.current.take().map(|(batch, at)| batch.slice(at, batch.num_rows() - at));
-        let of = schema.clone();
-        let batches = std::iter::from_fn(move || {
-            let found = match first.take() {
-                Some(batch) => Some(Ok(batch)),
-                None => reading.rows.next_batch().transpose(),
-            };
-            found.map(|batch| lists::with_lists(&of, &columns, &batch.map_err(external)?))
-        });
-        capsules::stream(py, Box::new(Batches { schema, batches }))
+        let next = move || match first.take() {
+            Some(batch) => Some(Ok(batch)),
+            None => reading.rows.next_batch().transpose(),
+        };
+        capsules::stream(py, Box::new(batches(columns, next)))
     }
 
     /// Ends the statement, if rows are left.
@@ -240,21 +236,6 @@ impl Result {
     fn put_back(&self, reading: Reading) {
         *self.reading.lock().unwrap_or_else(PoisonError::into_inner) = Some(reading);
     }
-}
-
-fn external(error: SqlError) -> ArrowError {
-    ArrowError::ExternalError(Box::new(error))
-}
-
-/// The schema of a result as other libraries see it.
-fn shown(columns: &[ResultColumn]) -> SchemaRef {
-    let field = |column: &ResultColumn| {
-        let ty = column.ty.unwrap_or(SqlType::Text);
-        let field = ty.field(&column.name, column.field.is_nullable());
-        field.with_data_type(ty.shown_arrow())
-    };
-    let shown = columns.iter().map(field).collect::<Vec<_>>();
-    lists::schema(columns, &arrow::datatypes::Schema::new(shown))
 }
 
 /// A whole result, which can be read as often as wanted.

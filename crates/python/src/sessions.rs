@@ -9,12 +9,13 @@ use halcyon::{
     CancelHandle, DatabaseOptions, Outcome, SessionOptions, SessionState, SqlError, SqlState,
     SqlType, Statement, Value,
 };
+use halcyon_interchange::load::{self, quoted};
+use halcyon_interchange::transactions::{begin_for, in_transaction};
 use pyo3::prelude::*;
 
 use crate::capsules;
 use crate::errors::{closed, told};
 use crate::habits::{Habits, run_here};
-use crate::inputs;
 use crate::interrupt;
 use crate::params::{self, Param, Typed};
 use crate::results::Result as Answer;
@@ -370,32 +371,12 @@ impl Session {
     ) -> PyResult<u64> {
         let reader = capsules::reader(object)?;
         self.with(py, move |session| {
-            let schema = arrow::array::RecordBatchReader::schema(&reader);
-            let targets = inputs::targets(&schema)?;
-            let schema = inputs::schema(&targets);
-            in_transaction(session, begins, |session| {
-                if let Some(drop) = drop {
-                    session.execute(drop.as_str(), &[])?;
-                    session.take_notices();
-                }
-                let name = |target: &inputs::Target| quoted(&target.name);
-                if let Some(create) = create {
-                    let columns = targets.iter().map(|t| format!("{} {}", name(t), t.sql));
-                    let columns = columns.collect::<Vec<_>>().join(", ");
-                    session.execute(format!("{create} {table} ({columns})").as_str(), &[])?;
-                }
-                let columns = targets.iter().map(name).collect::<Vec<_>>().join(", ");
-                let copy = session.prepare(&format!("COPY {table} ({columns}) FROM STDIN"))?;
-                session.run(&copy, &[])?;
-                for batch in reader {
-                    let batch = batch
-                        .map_err(|error| SqlError::new(SqlState::DATA_EXCEPTION, error.to_string()))
-                        .and_then(|batch| inputs::convert(&schema, &batch))
-                        .inspect_err(|_| session.copy_abandon())?;
-                    session.copy_batch(&batch)?;
-                }
-                Ok(session.copy_end()?.rows.unwrap_or(0))
-            })
+            let into = load::Destination {
+                table: &table,
+                create: create.as_deref(),
+                drop: drop.as_deref(),
+            };
+            load::load(session, &into, reader, begins)
         })
     }
 
@@ -423,11 +404,6 @@ impl Session {
         py.detach(|| drop(lock(&self.session).take()));
         Ok(())
     }
-}
-
-/// An identifier as SQL quotes it.
-fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 /// The statements of a text. Errors: 42601 for several with parameters.
@@ -489,8 +465,8 @@ impl Run<'_> {
             let text = format!("{text}\nWITH HINT(WORKLOAD_CLASS({}))", quoted(class));
             (statement, _) = prepared(session, &text, self.params)?;
         }
-        if self.begins && !statement.is_empty() && !ends_or_begins(statement.tag()) {
-            session.begin_default();
+        if self.begins {
+            begin_for(session, &statement);
         }
         let values = values(&statement, self.params.iter().map(|(param, _)| param.clone()));
         let outcome = run(session, &statement, &values)?;
@@ -510,11 +486,6 @@ fn takes_hints(tag: &str) -> bool {
     ["SELECT", "INSERT", "UPDATE", "DELETE", "MERGE"].contains(&tag)
 }
 
-/// Whether a statement controls the transaction itself.
-fn ends_or_begins(tag: &str) -> bool {
-    ["BEGIN", "START TRANSACTION", "COMMIT", "ROLLBACK"].contains(&tag)
-}
-
 fn run_rows(
     session: &mut halcyon::Session,
     text: &str,
@@ -532,22 +503,4 @@ fn run_rows(
         count += session.execute(statement, &values)?;
     }
     Ok(count)
-}
-
-/// Does work in the transaction in progress, or in one of its own: which stays open if `stays`.
-fn in_transaction<T>(
-    session: &mut halcyon::Session,
-    stays: bool,
-    work: impl FnOnce(&mut halcyon::Session) -> halcyon::Result<T>,
-) -> halcyon::Result<T> {
-    let is_own = session.state() == SessionState::Idle;
-    session.begin_default();
-    let done = work(session);
-    match (&done, is_own && !stays) {
-        (Ok(_), true) => session.commit()?,
-        (Err(_), true) => drop(session.rollback()),
-        (Err(_), false) => session.fail_transaction(),
-        (Ok(_), false) => {}
-    }
-    done
 }

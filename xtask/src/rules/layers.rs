@@ -8,7 +8,7 @@ use crate::workspace::{Package, Workspace};
 const ORDER: &[&str] = &[
     "base", "value", "json", "collations", "machine", "noise", "traces", "shield", "cache", "task", "tree", "store", "txn", "view", "cell-abi", "cell-image", "cell", "delta", "workload",
     "quick", "sql", "workers", "dialect", "names", "functions", "collated", "aggregates", "unnest", "joins", "spill", "sorts", "hashing", "views", "catalog", "scan", "plan", "derived", "operators", "exec", "copy", "ddl", "pgcatalog", "prepare",
-    "halcyon", "server", "console", "python", "tpch", "graphs", "gauge", "neighbours", "scenarios", "lab", "cli",
+    "halcyon", "interchange", "server", "console", "python", "adbc", "tpch", "graphs", "gauge", "neighbours", "scenarios", "lab", "cli",
 ];
 
 /// What a crate must not name although it lies lower: these enter by the door `halcyon` alone.
@@ -17,6 +17,8 @@ const BY_THE_DOOR: &[(&str, &[&str])] = &[
     ("server", &["store", "txn"]),
     ("console", &["store", "txn", "catalog", "scan", "plan", "derived", "operators", "exec", "copy", "ddl", "pgcatalog", "prepare"]),
     ("python", &["store", "txn", "views", "sql", "catalog", "scan", "plan", "derived", "operators", "exec", "copy", "ddl", "pgcatalog", "prepare", "server"]),
+    ("interchange", &["store", "txn", "views", "sql", "catalog", "scan", "plan", "derived", "operators", "exec", "copy", "ddl", "pgcatalog", "prepare", "server"]),
+    ("adbc", &["store", "txn", "views", "sql", "catalog", "scan", "plan", "derived", "operators", "exec", "copy", "ddl", "pgcatalog", "prepare", "server"]),
     ("neighbours", &["store", "txn", "catalog", "scan", "plan", "derived", "operators", "exec", "copy", "ddl", "pgcatalog", "prepare"]),
     ("lab", &["store", "txn", "catalog", "scan", "plan", "derived", "operators", "exec", "copy", "ddl", "pgcatalog", "prepare"]),
     ("cli", &["store", "txn", "catalog", "scan", "plan", "derived", "operators", "exec", "copy", "ddl", "pgcatalog", "prepare", "lab"]),

@@ -1,4 +1,4 @@
-//! Placeholders of Python's drivers as PostgreSQL's `$1`, `$2`, ….
+//! Placeholders of other drivers, Python's above all, as PostgreSQL's `$1`, `$2`, ….
 //!
 //! A text has one kind of placeholders: `$1` as it is, or else `%s` and `%(name)s`, or else `?`, or else `:name` and
 //! `$name`. Nothing within quotes or comments is a placeholder; but beside `%s`, two percent signs are one everywhere,
@@ -79,6 +79,30 @@ pub fn rewrite(text: &str) -> Rewritten {
         (count, _) => Order::Places((0..count).collect()),
     };
     Rewritten { text: out, order }
+}
+
+/// The text with its question marks as `$1`, `$2`, …; `None` if it has none, or numbers already. Nothing else is a
+/// placeholder.
+pub fn questions(text: &str) -> Option<String> {
+    let marks = marks(text);
+    let is_numbered = marks.iter().any(|(_, _, mark)| *mark == Mark::Number);
+    if is_numbered || !marks.iter().any(|(_, _, mark)| *mark == Mark::Question) {
+        return None;
+    }
+    let (mut out, mut count, mut copied) = (String::with_capacity(text.len() + 8), 0, 0);
+    for (start, end, _) in marks.into_iter().filter(|(_, _, mark)| *mark == Mark::Question) {
+        out.push_str(&text[copied..start]);
+        out.push_str(&format!("${}", next(&mut count)));
+        copied = end;
+    }
+    out.push_str(&text[copied..]);
+    Some(out)
+}
+
+/// How many parameters a text with numbers has: the highest of `$1`, `$2`, ….
+pub fn numbers(text: &str) -> usize {
+    let numbers = marks(text).into_iter().filter(|(_, _, mark)| *mark == Mark::Number);
+    numbers.filter_map(|(start, end, _)| text[start + 1..end].parse().ok()).max().unwrap_or(0)
 }
 
 fn next(count: &mut usize) -> usize {

@@ -1,9 +1,6 @@
-//! Placeholders of Python's drivers, which need no Python.
+//! Placeholders of other drivers.
 
-#[path = "../src/placeholders.rs"]
-mod placeholders;
-
-use placeholders::{Order, rewrite};
+use halcyon_interchange::placeholders::{Order, numbers, questions, rewrite};
 
 fn rewritten(text: &str) -> (String, Order) {
     let made = rewrite(text);
@@ -75,5 +72,27 @@ fn no_text_breaks_it() {
         if let Order::Places(places) = &made.order {
             assert!(made.text.contains(&format!("${}", places.len())), "{text}");
         }
+    }
+}
+
+#[test]
+fn question_marks_alone_become_numbers_where_no_other_kind_counts() {
+    for (text, expected) in [
+        ("SELECT ?, '?', ?", Some("SELECT $1, '?', $2")),
+        ("SELECT a %s, ? -- ?", Some("SELECT a %s, $1 -- ?")),
+        ("SELECT :a", None),
+        ("SELECT $1, d ? 'a'", None),
+        ("SELECT \"?\"", None),
+    ] {
+        assert_eq!(questions(text).as_deref(), expected, "{text}");
+    }
+}
+
+#[test]
+fn the_highest_number_says_how_many_parameters_a_text_has() {
+    for (text, expected) in
+        [("SELECT 1", 0), ("SELECT $2, $1, '$9', $$ $7 $$", 2), ("SELECT $10 -- $11", 10)]
+    {
+        assert_eq!(numbers(text), expected, "{text}");
     }
 }
