@@ -95,6 +95,8 @@ enum StoredKind {
         reads: Vec<u32>,
         guards: Vec<ViewGuard>,
         empty_on_restart: bool,
+        #[serde(default, skip_serializing_if = "ViewCell::is_process")]
+        cell: ViewCell,
     },
 }
 
@@ -112,6 +114,7 @@ impl StoredKind {
                 reads: view.reads.iter().map(|id| id.0).collect(),
                 guards: view.guards.clone(),
                 empty_on_restart: view.empty_on_restart,
+                cell: view.cell,
             },
         }
     }
@@ -120,12 +123,13 @@ impl StoredKind {
         match self {
             StoredKind::Ordinary => TableKind::Ordinary,
             StoredKind::Stream => TableKind::Stream,
-            StoredKind::Materialized { query, reads, guards, empty_on_restart } => {
+            StoredKind::Materialized { query, reads, guards, empty_on_restart, cell } => {
                 TableKind::Materialized(Arc::new(MaterializedView {
                     query,
                     reads: reads.into_iter().map(TableId).collect(),
                     guards,
                     empty_on_restart,
+                    cell,
                     maintained: None,
                 }))
             }
