@@ -16,6 +16,7 @@ use std::sync::Arc;
 use halcyon_base::ids::{PartitionId, TableId};
 use halcyon_sql::enums::EnumId;
 use halcyon_sql::error::SqlError;
+use halcyon_sql::syntax::ViewCell;
 use halcyon_txn::{Log, PartitionCell};
 use serde::{Deserialize, Serialize};
 

@@ -6,7 +6,8 @@
 //! can be taken back, by their inverses or, where no cell can get over them, by withdrawing the
 //! batches; that is how a statement that fails, or is rolled back, leaves the view as it was.
 //!
-//! Invariants, checked by `a_cell_is_like_an_engine_under_random_statements` in `tests/placed.rs`:
+//! Invariants, checked by `a_cell_that_breaks_now_and_then_leaves_views_as_recomputation_does` in
+//! `tests/maintenance.rs`:
 //! 1. `sent` has all batches since the last [`CellEngine::keep_sent`], in order; the first `confirmed`
 //!    of these have no rejected event.
 //! 2. `since` is the position at which the view's rows were the cell's, or none that the cell knows:
