@@ -13,6 +13,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use halcyon_cell_abi::events::{self, Batch};
@@ -209,7 +210,7 @@ impl Builder {
 struct Logged {
     sequence: u64,
     kind: u16,
-    words: Vec<u64>,
+    words: Arc<[u64]>,
 }
 
 /// The program in the cell.
@@ -308,8 +309,16 @@ impl Cell {
     /// Errors: [`CellError::NoProgram`], [`CellError::NoEvents`] and [`CellError::TooLarge`]: nothing
     /// was accepted. [`CellError::Down`]: accepted, but no cell can be kept running.
     pub fn feed(&mut self, batch: &Batch) -> Result<u64, CellError> {
-        self.check_batch(batch)?;
-        let sequence = self.accept(command::EVENTS, batch.words().to_vec())?;
+        self.feed_words(batch.words().into())
+    }
+
+    /// Accepts events as [`Cell::feed`] does, given as the words of a batch: the cell's log shares them
+    /// with the caller.
+    ///
+    /// Errors: as [`Cell::feed`].
+    pub fn feed_words(&mut self, words: Arc<[u64]>) -> Result<u64, CellError> {
+        self.check_batch(&words)?;
+        let sequence = self.accept(command::EVENTS, words)?;
         if self.log_words * 8 > self.log_bytes_max {
             self.save()?;
         }
@@ -317,12 +326,12 @@ impl Cell {
     }
 
     /// Errors: [`CellError::NoProgram`], [`CellError::NoEvents`] and [`CellError::TooLarge`].
-    fn check_batch(&self, batch: &Batch) -> Result<(), CellError> {
+    fn check_batch(&self, words: &[u64]) -> Result<(), CellError> {
         let loaded = self.loaded.as_ref().ok_or(CellError::NoProgram)?;
-        if batch.words().len() > WORDS_MAX {
+        if words.len() > WORDS_MAX {
             return Err(CellError::TooLarge { words_max: WORDS_MAX });
         }
-        match events::check(batch.words(), &loaded.row_words) {
+        match events::check(words, &loaded.row_words) {
             Some(_) => Ok(()),
             None => Err(CellError::NoEvents),
         }
@@ -360,7 +369,7 @@ impl Cell {
         if words.len() > WORDS_MAX {
             return Err(CellError::TooLarge { words_max: WORDS_MAX });
         }
-        self.accept(command::INTERN, words)
+        self.accept(command::INTERN, words.into())
     }
 
     /// A string by its number, as of the last [`Cell::read`].
@@ -524,7 +533,7 @@ impl Cell {
     }
 
     /// Keeps a message and sends it.
-    fn accept(&mut self, kind: u16, words: Vec<u64>) -> Result<u64, CellError> {
+    fn accept(&mut self, kind: u16, words: Arc<[u64]>) -> Result<u64, CellError> {
         self.sequence += 1;
         let sequence = self.sequence;
         self.log_words += words.len() as u64 + 2;
@@ -533,7 +542,7 @@ impl Cell {
         let fault = match &mut self.link {
             None => None,
             Some(link) => {
-                let last = self.log.back().map_or(&[][..], |last| &last.words);
+                let last = self.log.back().map_or(&[][..], |last| &last.words[..]);
                 match link.send(&mut self.told, kind, sequence, &[last]) {
                     Ok(()) => return Ok(sequence),
                     Err(fault) => Some(fault),

@@ -36,11 +36,6 @@ impl<'a> Texts<'a> {
     }
 }
 
-/// Never gives a wait up: for work that belongs to no statement.
-pub(crate) fn wait_on() -> bool {
-    false
-}
-
 impl ViewEngine {
     /// The program.
     pub fn program(&self) -> &Program {

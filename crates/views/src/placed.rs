@@ -13,6 +13,7 @@
 //! 2. `since` is the position at which the view's rows were the cell's, or none that the cell knows:
 //!    then it tells all rows.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use halcyon_cell::abi::events::{Batch, Events};
@@ -21,7 +22,6 @@ use halcyon_cell::{Builder, Cell, CellError, Place, WORDS_MAX};
 use halcyon_view::program::{Expr, Program, RelationId};
 use halcyon_view::{ApplyError, Change, EvalError};
 
-use crate::engine::wait_on;
 use crate::error::ViewError;
 
 /// A position from which no cell knows the changes.
@@ -31,6 +31,11 @@ const BATCH_EVENTS: usize = 256;
 /// How long events that are to be taken back may take to be worked off before the cell is ended
 /// instead.
 const TAKE_BACK_WITHIN: Duration = Duration::from_millis(500);
+
+/// Never gives a wait up: for work that belongs to no statement.
+pub(crate) fn wait_on() -> bool {
+    false
+}
 
 /// Where a view's program runs, if not in this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +77,7 @@ pub struct CellFigures {
 /// A batch of events that was sent.
 struct Sent {
     sequence: u64,
-    words: Vec<u64>,
+    words: Arc<[u64]>,
 }
 
 /// A view's program in a cell.
@@ -233,16 +238,17 @@ impl CellEngine {
         if self.pending.is_empty() {
             return Ok(());
         }
-        let batch = std::mem::take(&mut self.pending);
+        let (words, count) = (Arc::<[u64]>::from(self.pending.words()), self.pending.len());
+        self.pending.clear();
         let fed = self.cell().map(|cell| {
-            let fed = cell.feed(&batch);
+            let fed = cell.feed_words(Arc::clone(&words));
             (cell.sequence(), fed)
         });
         let fed = match fed {
             // The host has the batch even if no cell can be kept running.
             Ok((sequence, fed @ (Ok(_) | Err(CellError::Down(_) | CellError::Unavailable(_))))) => {
-                self.events += batch.len() as u64;
-                self.sent.push(Sent { sequence, words: batch.words().to_vec() });
+                self.events += count as u64;
+                self.sent.push(Sent { sequence, words });
                 fed.map(|_| ()).map_err(ViewError::from)
             }
             Ok((_, fed)) => fed.map(|_| ()).map_err(ViewError::from),

@@ -16,8 +16,8 @@ use halcyon_base::ids::TableId;
 use halcyon_store::ValueRef;
 use halcyon_txn::view::LockedViews;
 
-use crate::engine::wait_on;
 use crate::error::ViewError;
+use crate::placed::wait_on;
 use crate::state::{ViewInput, ViewState};
 use crate::view::MaintainedView;
 

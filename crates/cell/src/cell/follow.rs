@@ -152,8 +152,8 @@ impl Cell {
     ///
     /// Errors: as [`Cell::feed`].
     pub fn take_back(&mut self, inverses: &Batch) -> Result<u64, CellError> {
-        self.check_batch(inverses)?;
-        self.accept(command::TAKE_BACK, inverses.words().to_vec())
+        self.check_batch(inverses.words())?;
+        self.accept(command::TAKE_BACK, inverses.words().into())
     }
 
     /// Says that the host's rows are those that the view has after all that was accepted, so that the
@@ -178,7 +178,7 @@ impl Cell {
             match place {
                 Ok(at) => {
                     // Strings that the events have made keep the numbers that the host knows.
-                    (self.log[at].kind, self.log[at].words) = (command::INTERN, strings.clone());
+                    (self.log[at].kind, self.log[at].words) = (command::INTERN, strings[..].into());
                     strings.clear();
                 }
                 Err(_) => included.push(*sequence),
