@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use halcyon_cell_abi::events::{self, Batch};
-use halcyon_cell_abi::message::{CellReport, Refusal, command, pack, reply, unpack_text};
+use halcyon_cell_abi::message::{self, CellReport, Refusal, command, pack, reply, unpack_text};
 use halcyon_cell_abi::program::{self, DecodeError};
 use halcyon_view::program::Program;
 
@@ -211,6 +211,8 @@ struct Logged {
     sequence: u64,
     kind: u16,
     words: Arc<[u64]>,
+    /// Whether its events were withdrawn: strings that they have made keep their numbers.
+    is_withdrawn: bool,
 }
 
 /// The program in the cell.
@@ -229,6 +231,21 @@ struct Saved {
     sequence: u64,
     pieces: Vec<Vec<u64>>,
     counts: [u64; 2],
+}
+
+/// Gives a new cell strings in the order of their numbers.
+fn send_strings(link: &mut Link, told: &mut Told, strings: &[String]) -> Result<(), Fault> {
+    let mut words = vec![message::Saved::Strings.encode()];
+    for (at, text) in strings.iter().enumerate() {
+        pack(text.as_bytes(), &mut words);
+        // A text may have half of what a message may have: see `accept_text`.
+        let is_full = words.len() > PART_BYTES / 8 || at + 1 == strings.len();
+        if is_full {
+            link.send(told, command::RESTORE, QUESTION, &[&words])?;
+            words.truncate(1);
+        }
+    }
+    Ok(())
 }
 
 /// A view in a cell.
@@ -366,8 +383,8 @@ impl Cell {
     fn accept_text(&mut self, text: &str) -> Result<u64, CellError> {
         let mut words = Vec::new();
         pack(text.as_bytes(), &mut words);
-        if words.len() > WORDS_MAX {
-            return Err(CellError::TooLarge { words_max: WORDS_MAX });
+        if words.len() > WORDS_MAX / 2 {
+            return Err(CellError::TooLarge { words_max: WORDS_MAX / 2 });
         }
         self.accept(command::INTERN, words.into())
     }
@@ -537,7 +554,7 @@ impl Cell {
         self.sequence += 1;
         let sequence = self.sequence;
         self.log_words += words.len() as u64 + 2;
-        self.log.push_back(Logged { sequence, kind, words });
+        self.log.push_back(Logged { sequence, kind, words, is_withdrawn: false });
         // A new cell gets the whole log, this message included.
         let fault = match &mut self.link {
             None => None,
@@ -630,7 +647,10 @@ impl Cell {
                 sent?;
             }
         }
-        for Logged { sequence, kind, words } in &self.log {
+        for Logged { sequence, kind, words, is_withdrawn } in &self.log {
+            if *is_withdrawn {
+                send_strings(link, &mut self.told, &self.strings)?;
+            }
             // What was told as refused must not be applied now; its number keeps its place.
             let is_refused = self.told.refused.contains_key(sequence);
             let words = if is_refused { &[][..] } else { &words[..] };

@@ -1,8 +1,10 @@
 //! Cells whose rows the host has too: changes of rows since the host has last asked, events that are
 //! waited for, and events that are taken back.
 
+use std::sync::Arc;
+
 use halcyon_cell_abi::events::Batch;
-use halcyon_cell_abi::message::{command, pack, reply};
+use halcyon_cell_abi::message::{command, reply};
 use halcyon_view::Change;
 
 use super::{Cell, CellError};
@@ -170,16 +172,13 @@ impl Cell {
     /// cell there is now is replaced by one that has never seen them. Returns those that a saved
     /// state includes already, which cannot be withdrawn.
     pub fn withdraw(&mut self, sequences: &[u64]) -> Vec<u64> {
-        let mut strings = Vec::new();
-        self.strings.iter().for_each(|text| pack(text.as_bytes(), &mut strings));
         let mut included = Vec::new();
         for sequence in sequences {
             let place = self.log.binary_search_by_key(sequence, |message| message.sequence);
             match place {
                 Ok(at) => {
-                    // Strings that the events have made keep the numbers that the host knows.
-                    (self.log[at].kind, self.log[at].words) = (command::INTERN, strings[..].into());
-                    strings.clear();
+                    let message = &mut self.log[at];
+                    (message.words, message.is_withdrawn) = (Arc::default(), true);
                 }
                 Err(_) => included.push(*sequence),
             }
@@ -251,4 +250,29 @@ impl Cell {
 /// A fault for what the agreement rules out.
 pub(super) fn no_number() -> CellError {
     CellError::Down(Fault::Protocol("a string has no number".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use halcyon_base::rng::Rng;
+
+    #[test]
+    fn random_words_are_changes_or_refused_and_never_panic() {
+        let mut rng = Rng::new(3);
+        let (mut good, mut bad) = (0, 0);
+        for _ in 0..20_000 {
+            let (key_words, row_words) = (rng.below(3) as usize, rng.below(3) as usize);
+            let mut changes = RowChanges { key_words, row_words, ..RowChanges::default() };
+            let words: Vec<u64> = (0..rng.below(14)).map(|_| rng.below(5)).collect();
+            match changes.take(&words) {
+                Some(()) => {
+                    good += 1;
+                    assert_eq!(changes.iter().count() as u64, words[0]);
+                }
+                None => bad += 1,
+            }
+        }
+        assert!(good > 300 && bad > 1000, "{good} {bad}");
+    }
 }

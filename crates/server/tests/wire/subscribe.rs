@@ -105,7 +105,7 @@ fn a_view_in_a_cell_is_fed_by_copy_and_followed() {
         let copied = async |rows: &'static str| {
             let mut sink = Box::pin(writer.copy_in::<_, &[u8]>("COPY s FROM STDIN").await.unwrap());
             sink.send(rows.as_bytes()).await.unwrap();
-            sink.finish().await
+            sink.as_mut().finish().await
         };
         assert_eq!(copied("1\t5\n1\t2\n").await.unwrap(), 2);
         let next = async |follower: &mut Subscriber| {
