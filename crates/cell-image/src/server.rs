@@ -317,8 +317,8 @@ impl<'a, S: Surroundings> Server<'a, S> {
             return Ok(Err(malformed()));
         }
         if limited && view.engine.memory_bytes() > view.map_bytes_max {
-            // The number counts as seen all the same, so that what follows has its place; whoever waits
-            // for it finds the refusal before.
+            // The number counts as seen all the same, so that what follows has its place; a host that
+            // waits for it finds the refusal before.
             self.out.refuse(number, Refusal::Memory, "")?;
             self.done(number);
             return Ok(Ok(()));

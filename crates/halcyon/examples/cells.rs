@@ -1,9 +1,10 @@
 //! What a view in a cell costs through SQL: events per second of the same view in the process and at the places of
 //! cells, by the doors that a program has; one JSON line each.
 //!
-//! `cargo run --release -p halcyon --example cells -- [--rounds N] [--events N] [--batch N] [--cell CPU]`
+//! `cargo run --release -p halcyon --example cells -- [--rounds N] [--events N] [--batch N] [--cell CPU]
+//! [--view NAME] [--door NAME]`
 //!
-//! Doors: `handle`, packed events in runs of `--batch`; `single`, the same one by one; `insert`, `INSERT … SELECT` from a
+//! Doors: `handle`, packed events in runs of `--batch`; `single`, a tenth of the same one by one; `insert`, `INSERT … SELECT` from a
 //! table. Every round runs all places of a view and a door one after the other, in an order that turns, and checks that
 //! all have the same rows. `events_per_s`: from the first event to the end of a SELECT of the view. `ratio`: the median over the
 //! rounds of this place's rate over that of `process, operations` in the same round: the same operations, so the difference is the way there and
@@ -103,9 +104,13 @@ fn main() {
         batch: option("--batch").unwrap_or(1024) as usize,
         cell: option("--cell"),
     };
-    for sample in &SAMPLES {
+    let named = |option: &str, name: &str| {
+        let at = arguments.iter().position(|argument| argument == option);
+        at.is_none_or(|at| arguments.get(at + 1).is_some_and(|wanted| wanted == name))
+    };
+    for sample in SAMPLES.iter().filter(|sample| named("--view", sample.name)) {
         let events = sample.events(setup.events);
-        for door in DOORS {
+        for door in DOORS.into_iter().filter(|door| named("--door", door)) {
             measure(&setup, sample, door, &events);
         }
     }
@@ -153,7 +158,7 @@ fn run(
     let names: Vec<&str> = sample.streams.iter().map(|(name, _)| *name).collect();
     let mut streams = database.streams(&names).expect("streams");
     let mut packed = streams.packed();
-    // One by one costs up to a thousand times as much.
+    // One by one a cell takes a round trip for each.
     let events = if door == "single" { &events[..events.len() / 10] } else { events };
     match door {
         "insert" => {

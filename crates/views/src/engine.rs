@@ -17,9 +17,9 @@ pub(crate) enum ViewEngine {
 /// The strings by whose numbers texts stand in the rows of a view.
 #[derive(Clone, Copy)]
 pub(crate) enum Texts<'a> {
-    /// Those of an engine of this process.
+    /// The dictionary of an engine of this process.
     Process(&'a Dictionary),
-    /// Those that the host knows of a cell.
+    /// The strings that the host knows of a cell.
     Cell(&'a CellEngine),
 }
 
