@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use halcyon_base::ids::TableId;
+use halcyon_sql::syntax::ViewCell;
 use halcyon_views::MaintainedView;
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +19,8 @@ pub struct MaterializedView {
     /// A view over streams in a database on disk: it begins without rows whenever the database is
     /// opened, since nobody has kept the events.
     pub empty_on_restart: bool,
+    /// Where its program runs.
+    pub cell: ViewCell,
     /// `None` in a catalog that was read back and is not in use.
     pub maintained: Option<Arc<MaintainedView>>,
 }

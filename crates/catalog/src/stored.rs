@@ -16,6 +16,7 @@ use std::sync::Arc;
 use halcyon_base::ids::{PartitionId, TableId};
 use halcyon_sql::enums::EnumId;
 use halcyon_sql::error::SqlError;
+use halcyon_sql::syntax::ViewCell;
 use halcyon_txn::{Log, PartitionCell};
 use serde::{Deserialize, Serialize};
 
@@ -95,6 +96,8 @@ enum StoredKind {
         reads: Vec<u32>,
         guards: Vec<ViewGuard>,
         empty_on_restart: bool,
+        #[serde(default, skip_serializing_if = "ViewCell::is_process")]
+        cell: ViewCell,
     },
 }
 
@@ -112,6 +115,7 @@ impl StoredKind {
                 reads: view.reads.iter().map(|id| id.0).collect(),
                 guards: view.guards.clone(),
                 empty_on_restart: view.empty_on_restart,
+                cell: view.cell,
             },
         }
     }
@@ -120,12 +124,13 @@ impl StoredKind {
         match self {
             StoredKind::Ordinary => TableKind::Ordinary,
             StoredKind::Stream => TableKind::Stream,
-            StoredKind::Materialized { query, reads, guards, empty_on_restart } => {
+            StoredKind::Materialized { query, reads, guards, empty_on_restart, cell } => {
                 TableKind::Materialized(Arc::new(MaterializedView {
                     query,
                     reads: reads.into_iter().map(TableId).collect(),
                     guards,
                     empty_on_restart,
+                    cell,
                     maintained: None,
                 }))
             }

@@ -39,6 +39,17 @@ pub mod command {
     pub const PROBE: u16 = 10;
     /// Asks for an empty answer, to measure how long that takes.
     pub const PING: u16 = 11;
+    /// Asks for the changes of rows since a position, or for all rows where the cell has not kept these:
+    /// position, number of strings that the host knows.
+    pub const CHANGES: u16 = 12;
+    /// Events that take others back, as [`EVENTS`]; applied whatever memory the maps have.
+    pub const TAKE_BACK: u16 = 13;
+    /// Says that the host's rows are what the cell's are: changes noted so far are forgotten.
+    pub const SETTLED: u16 = 14;
+    /// Asks for the row of one group: number of strings that the host knows, words of the key.
+    pub const ROW: u16 = 15;
+    /// Asks for the strings behind those that the host knows, whose number is the payload.
+    pub const STRINGS: u16 = 16;
 }
 
 /// Kinds of messages from the cell to the host.
@@ -54,10 +65,18 @@ pub mod reply {
     pub const STRINGS: u16 = 4;
     /// A piece of the saved state ([`crate::message::Saved`]).
     pub const SAVED: u16 = 5;
-    /// The end of an answer; payload: the sequence number up to which the answer holds.
+    /// The end of an answer; payload: the sequence number up to which the answer holds. Of an answer
+    /// to [`super::command::CHANGES`] behind it: number of the cell's strings, 1 if the answer has all
+    /// rows and not changes.
     pub const END: u16 = 6;
     /// A [`super::CellReport`].
     pub const REPORT: u16 = 7;
+    /// Changed rows: their number, then for each flags, key, old row, new row.
+    pub const CHANGED: u16 = 8;
+    /// Flag of a changed row: there was one.
+    pub const CHANGED_OLD: u64 = 1;
+    /// Flag of a changed row: there is one.
+    pub const CHANGED_NEW: u64 = 2;
 }
 
 /// The header of a message: two words.

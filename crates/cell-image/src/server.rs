@@ -40,6 +40,8 @@ pub enum Turn {
 
 /// Messages with events after which the changes of rows that nobody asks for are forgotten.
 const FORGET_AFTER: u32 = 64;
+/// Groups with noted changes beyond which these are forgotten, and the host gets all rows.
+const NOTED_GROUPS_MAX: usize = 1 << 16;
 /// Words of rows, strings or entries in one reply, about.
 const CHUNK_WORDS: usize = 2048;
 
@@ -66,6 +68,26 @@ struct View {
     /// Events applied before the state was restored.
     events_before: u64,
     rejected: u64,
+    /// The position up to which changes of rows have been told: later ones are noted. `None`: nobody
+    /// asks for changes.
+    told: Option<u64>,
+}
+
+impl View {
+    /// Forgets noted changes now and then: soon where nobody asks for them, late where they would
+    /// take more memory than the rows.
+    fn forget(&mut self, unforgotten: &mut u32) {
+        *unforgotten += 1;
+        let is_due = match self.told {
+            None => *unforgotten >= FORGET_AFTER,
+            Some(_) => self.engine.noted_groups() > NOTED_GROUPS_MAX,
+        };
+        if is_due {
+            *unforgotten = 0;
+            self.engine.forget_changes();
+            self.told = self.told.map(|_| u64::MAX);
+        }
+    }
 }
 
 /// The sending side, with what to do while there is no room.
@@ -95,6 +117,20 @@ impl<S: Surroundings> Replies<'_, S> {
         self.chunk = chunk;
         self.chunk.clear();
         sent
+    }
+
+    /// Sends the strings of an engine's dictionary behind the first `known` ones; returns how many
+    /// there are in all.
+    fn send_strings(&mut self, engine: &Engine, number: u64, known: u64) -> Result<u64, RingError> {
+        let limit = CHUNK_WORDS.min(self.ring.payload_words_max() / 2);
+        let strings = engine.dictionary().len() as u64;
+        for at in known..strings {
+            pack(engine.dictionary().text(at as i64).as_bytes(), &mut self.chunk);
+            if self.chunk.len() > limit || at + 1 == strings {
+                self.send_chunk(reply::STRINGS, number)?;
+            }
+        }
+        Ok(strings)
     }
 
     fn refuse(&mut self, number: u64, why: Refusal, text: &str) -> Result<(), RingError> {
@@ -156,7 +192,18 @@ impl<'a, S: Surroundings> Server<'a, S> {
         let Header { kind, number, .. } = header;
         self.board.beat();
         let result = match kind {
-            command::EVENTS => self.events(number, words)?,
+            command::EVENTS => self.events(number, words, true)?,
+            command::TAKE_BACK => self.events(number, words, false)?,
+            command::CHANGES => self.changes(number, words)?,
+            command::ROW => self.row(number, words)?,
+            command::STRINGS => self.strings(number, words)?,
+            command::SETTLED => {
+                if let Some(view) = &mut self.view {
+                    view.engine.forget_changes();
+                    view.told = Some(self.sequence);
+                }
+                Ok(())
+            }
             command::LOAD => self.load(number, words),
             command::INTERN => self.intern(number, words),
             command::READ => self.read(number, words)?,
@@ -229,9 +276,15 @@ impl<'a, S: Surroundings> Server<'a, S> {
         // A table that grows has the old one beside the new one, of twice its size, and the heap
         // keeps blocks of former sizes.
         let map_bytes_max = heap_bytes / 4;
-        let view =
-            View { engine, row_words, entry_words, map_bytes_max, events_before: 0, rejected: 0 };
-        self.view = Some(view);
+        self.view = Some(View {
+            engine,
+            row_words,
+            entry_words,
+            map_bytes_max,
+            events_before: 0,
+            rejected: 0,
+            told: None,
+        });
         self.done(number);
         Ok(())
     }
@@ -246,7 +299,13 @@ impl<'a, S: Surroundings> Server<'a, S> {
         Ok(())
     }
 
-    fn events(&mut self, number: u64, words: &[u64]) -> Result<Result<(), Refused>, RingError> {
+    /// Applies events; `limited`: unless the maps have reached their memory.
+    fn events(
+        &mut self,
+        number: u64,
+        words: &[u64],
+        limited: bool,
+    ) -> Result<Result<(), Refused>, RingError> {
         let follows = self.sequence.checked_add(1) == Some(number);
         let Some(view) = &mut self.view else {
             return Ok(Err((Refusal::NoProgram, String::new())));
@@ -257,10 +316,12 @@ impl<'a, S: Surroundings> Server<'a, S> {
         if events::check(words, &view.row_words).is_none() {
             return Ok(Err(malformed()));
         }
-        if view.engine.memory_bytes() > view.map_bytes_max {
-            // The number counts as seen all the same, so that what follows has its place.
+        if limited && view.engine.memory_bytes() > view.map_bytes_max {
+            // The number counts as seen all the same, so that what follows has its place; a host that
+            // waits for it finds the refusal before.
+            self.out.refuse(number, Refusal::Memory, "")?;
             self.done(number);
-            return Ok(Err((Refusal::Memory, String::new())));
+            return Ok(Ok(()));
         }
         let mut events = Events::new(words, &view.row_words);
         let mut index = 0;
@@ -271,11 +332,7 @@ impl<'a, S: Surroundings> Server<'a, S> {
             let words = [index - 1, rejection::code(&error)];
             self.out.send(reply::REJECTED, number, &[&words])?;
         }
-        self.unforgotten += 1;
-        if self.unforgotten >= FORGET_AFTER {
-            self.unforgotten = 0;
-            view.engine.forget_changes();
-        }
+        view.forget(&mut self.unforgotten);
         self.board.beat();
         self.done(number);
         Ok(Ok(()))
@@ -308,15 +365,80 @@ impl<'a, S: Surroundings> Server<'a, S> {
         out.chunk[0] = rows;
         out.send_chunk(reply::ROWS, number)?;
         // A row whose texts are to be shown may have strings that the host has not seen.
-        let known = words.first().copied().unwrap_or(0);
-        let strings = view.engine.dictionary().len() as u64;
-        for at in known..strings {
-            pack(view.engine.dictionary().text(at as i64).as_bytes(), &mut out.chunk);
-            if out.chunk.len() > limit || at + 1 == strings {
-                out.send_chunk(reply::STRINGS, number)?;
-            }
-        }
+        out.send_strings(&view.engine, number, words.first().copied().unwrap_or(0))?;
         out.send(reply::END, number, &[&[self.sequence]])?;
+        Ok(Ok(()))
+    }
+
+    /// Tells the changes of rows since a position, or all rows where other changes are noted.
+    fn changes(&mut self, number: u64, words: &[u64]) -> Result<Result<(), Refused>, RingError> {
+        let Some(view) = &mut self.view else {
+            return Ok(Err((Refusal::NoProgram, String::new())));
+        };
+        let Some(&[since, known]) = words.first_chunk::<2>() else { return Ok(Err(malformed())) };
+        let (out, mut broken) = (&mut self.out, Ok(()));
+        let limit = CHUNK_WORDS.min(out.ring.payload_words_max() / 2);
+        let is_all = view.told != Some(since);
+        out.chunk.clear();
+        out.chunk.push(0);
+        let mut tell = |key: &[u64], old: Option<&[u64]>, new: Option<&[u64]>| {
+            let words = 1 + key.len() + old.map_or(0, <[u64]>::len) + new.map_or(0, <[u64]>::len);
+            if out.chunk[0] > 0 && out.chunk.len() + words > limit && broken.is_ok() {
+                broken = out.send_chunk(reply::CHANGED, number);
+                out.chunk.push(0);
+            }
+            let flag = |row: Option<&[u64]>, flag| row.map_or(0, |_| flag);
+            out.chunk.push(flag(old, reply::CHANGED_OLD) | flag(new, reply::CHANGED_NEW));
+            out.chunk.extend_from_slice(key);
+            out.chunk.extend_from_slice(old.unwrap_or_default());
+            out.chunk.extend_from_slice(new.unwrap_or_default());
+            out.chunk[0] += 1;
+        };
+        let read = match is_all {
+            true => view.engine.for_each_keyed_row(|key, row| tell(key, None, Some(row))),
+            false => view.engine.drain_changes(|change| tell(change.key, change.old, change.new)),
+        };
+        broken?;
+        if let Err(error) = read {
+            out.chunk.clear();
+            return Ok(Err((Refusal::Rows, error.to_string())));
+        }
+        out.send_chunk(reply::CHANGED, number)?;
+        view.engine.forget_changes();
+        view.told = Some(self.sequence);
+        let strings = out.send_strings(&view.engine, number, known)?;
+        out.send(reply::END, number, &[&[self.sequence, strings, u64::from(is_all)]])?;
+        Ok(Ok(()))
+    }
+
+    fn row(&mut self, number: u64, words: &[u64]) -> Result<Result<(), Refused>, RingError> {
+        let Some(view) = &mut self.view else {
+            return Ok(Err((Refusal::NoProgram, String::new())));
+        };
+        let program = view.engine.program();
+        let derived = program.relations[usize::from(program.output.0)].derived.as_ref();
+        let map = derived.and_then(|derived| view.entry_words.get(usize::from(derived.map.0)));
+        let Some((&known, key)) = words.split_first() else { return Ok(Err(malformed())) };
+        if map.map(|(key_words, _)| *key_words) != Some(key.len()) {
+            return Ok(Err(malformed()));
+        }
+        let mut row = Vec::new();
+        match view.engine.row(key, &mut row) {
+            Ok(true) => self.out.send(reply::ROWS, number, &[&[1], &row])?,
+            Ok(false) => self.out.send(reply::ROWS, number, &[&[0]])?,
+            Err(error) => return Ok(Err((Refusal::Rows, error.to_string()))),
+        }
+        self.out.send_strings(&view.engine, number, known)?;
+        self.out.send(reply::END, number, &[&[self.sequence]])?;
+        Ok(Ok(()))
+    }
+
+    fn strings(&mut self, number: u64, words: &[u64]) -> Result<Result<(), Refused>, RingError> {
+        let Some(view) = &mut self.view else {
+            return Ok(Err((Refusal::NoProgram, String::new())));
+        };
+        self.out.send_strings(&view.engine, number, words.first().copied().unwrap_or(0))?;
+        self.out.send(reply::END, number, &[&[self.sequence]])?;
         Ok(Ok(()))
     }
 

@@ -13,10 +13,11 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use halcyon_cell_abi::events::{self, Batch};
-use halcyon_cell_abi::message::{CellReport, Refusal, command, pack, reply, unpack_text};
+use halcyon_cell_abi::message::{self, CellReport, Refusal, command, pack, reply, unpack_text};
 use halcyon_cell_abi::program::{self, DecodeError};
 use halcyon_view::program::Program;
 
@@ -24,6 +25,10 @@ use crate::fault::Fault;
 use crate::link::{Answer, Link, QUESTION, Told, rejection_text};
 use crate::place::{Counters, Place, Settings};
 use crate::start;
+
+mod follow;
+
+pub use follow::{GiveUp, RowChanges};
 
 /// How often a new cell is tried in place of a broken one, for one call.
 const ATTEMPTS: u32 = 3;
@@ -33,6 +38,10 @@ const STOP_WITHIN: Duration = Duration::from_secs(5);
 const RESTORING: u64 = 0;
 /// Bytes of a part of a program.
 const PART_BYTES: usize = 32 << 10;
+/// Words that a message may have.
+pub const WORDS_MAX: usize = crate::layout::SLOTS / 2 - 2;
+/// Memory of a cell, bytes, if nothing else is asked for.
+const MEMORY_BYTES: u64 = 64 << 20;
 /// Faults that are remembered.
 const FAULTS_KEPT: usize = 64;
 
@@ -57,6 +66,8 @@ pub enum CellError {
     },
     /// The cell has broken again and again; the last time for this reason. What was accepted is kept.
     Down(Fault),
+    /// The caller did not want to wait any longer.
+    GivenUp,
 }
 
 impl fmt::Display for CellError {
@@ -69,6 +80,7 @@ impl fmt::Display for CellError {
             Self::NoEvents => f.write_str("the batch has no events of the cell's program"),
             Self::TooLarge { words_max } => write!(f, "a batch may have {words_max} words"),
             Self::Down(fault) => write!(f, "the cell cannot be kept running: {fault}"),
+            Self::GivenUp => f.write_str("the wait for the cell was given up"),
         }
     }
 }
@@ -119,6 +131,13 @@ impl Builder {
     pub fn memory(mut self, bytes: u64) -> Self {
         self.settings.memory_bytes = bytes;
         self
+    }
+
+    /// The memory in bytes that a cell has for which [`Builder::memory`] is called with this, or is
+    /// not called.
+    pub fn memory_of(bytes: Option<u64>) -> u64 {
+        let bytes = bytes.unwrap_or(MEMORY_BYTES);
+        bytes.clamp(crate::layout::BYTES_MIN, crate::layout::BYTES_MAX)
     }
 
     /// The processor to which the cell's thread is bound.
@@ -191,7 +210,9 @@ impl Builder {
 struct Logged {
     sequence: u64,
     kind: u16,
-    words: Vec<u64>,
+    words: Arc<[u64]>,
+    /// Whether its events were withdrawn: strings that they have made keep their numbers.
+    is_withdrawn: bool,
 }
 
 /// The program in the cell.
@@ -201,6 +222,8 @@ struct Loaded {
     bytes: Vec<u8>,
     row_words: Vec<usize>,
     output_words: usize,
+    /// Words of the key of a group of the output.
+    key_words: usize,
 }
 
 /// What a cell has saved.
@@ -208,6 +231,21 @@ struct Saved {
     sequence: u64,
     pieces: Vec<Vec<u64>>,
     counts: [u64; 2],
+}
+
+/// Gives a new cell strings in the order of their numbers.
+fn send_strings(link: &mut Link, told: &mut Told, strings: &[String]) -> Result<(), Fault> {
+    let mut words = vec![message::Saved::Strings.encode()];
+    for (at, text) in strings.iter().enumerate() {
+        pack(text.as_bytes(), &mut words);
+        // A text may have half of what a message may have: see `accept_text`.
+        let is_full = words.len() > PART_BYTES / 8 || at + 1 == strings.len();
+        if is_full {
+            link.send(told, command::RESTORE, QUESTION, &[&words])?;
+            words.truncate(1);
+        }
+    }
+    Ok(())
 }
 
 /// A view in a cell.
@@ -234,7 +272,7 @@ impl Cell {
     pub fn builder() -> Builder {
         let settings = Settings {
             place: Place::Machine,
-            memory_bytes: 64 << 20,
+            memory_bytes: MEMORY_BYTES,
             cpu: None,
             fifo: None,
             idle_turns: 20_000,
@@ -251,9 +289,11 @@ impl Cell {
         let output = program.relations.get(usize::from(program.output.0));
         let output_words =
             output.map_or(0, |output| output.columns.iter().map(|ty| ty.words()).sum());
-        let sequence = self.sequence + 1;
-        self.loaded =
-            Some(Loaded { sequence, bytes, row_words: events::row_words(program), output_words });
+        let derived = output.and_then(|output| output.derived.as_ref());
+        let map = derived.and_then(|derived| program.maps.get(usize::from(derived.map.0)));
+        let key_words = map.map_or(0, |map| map.key.iter().map(|ty| ty.words()).sum());
+        let (sequence, row_words) = (self.sequence + 1, events::row_words(program));
+        self.loaded = Some(Loaded { sequence, bytes, row_words, output_words, key_words });
         (self.saved, self.log_words, self.sequence) = (None, 0, sequence);
         self.log.clear();
         self.strings.clear();
@@ -286,19 +326,32 @@ impl Cell {
     /// Errors: [`CellError::NoProgram`], [`CellError::NoEvents`] and [`CellError::TooLarge`]: nothing
     /// was accepted. [`CellError::Down`]: accepted, but no cell can be kept running.
     pub fn feed(&mut self, batch: &Batch) -> Result<u64, CellError> {
-        let loaded = self.loaded.as_ref().ok_or(CellError::NoProgram)?;
-        let words_max = crate::layout::SLOTS / 2 - 2;
-        if batch.words().len() > words_max {
-            return Err(CellError::TooLarge { words_max });
-        }
-        if events::check(batch.words(), &loaded.row_words).is_none() {
-            return Err(CellError::NoEvents);
-        }
-        let sequence = self.accept(command::EVENTS, batch.words().to_vec())?;
+        self.feed_words(batch.words().into())
+    }
+
+    /// Accepts events as [`Cell::feed`] does, given as the words of a batch: the cell's log shares them
+    /// with the caller.
+    ///
+    /// Errors: as [`Cell::feed`].
+    pub fn feed_words(&mut self, words: Arc<[u64]>) -> Result<u64, CellError> {
+        self.check_batch(&words)?;
+        let sequence = self.accept(command::EVENTS, words)?;
         if self.log_words * 8 > self.log_bytes_max {
             self.save()?;
         }
         Ok(sequence)
+    }
+
+    /// Errors: [`CellError::NoProgram`], [`CellError::NoEvents`] and [`CellError::TooLarge`].
+    fn check_batch(&self, words: &[u64]) -> Result<(), CellError> {
+        let loaded = self.loaded.as_ref().ok_or(CellError::NoProgram)?;
+        if words.len() > WORDS_MAX {
+            return Err(CellError::TooLarge { words_max: WORDS_MAX });
+        }
+        match events::check(words, &loaded.row_words) {
+            Some(_) => Ok(()),
+            None => Err(CellError::NoEvents),
+        }
     }
 
     /// The numbers of strings, by which they stand in rows.
@@ -311,21 +364,29 @@ impl Cell {
         new.sort_unstable();
         new.dedup();
         for text in new {
-            let mut words = Vec::new();
-            pack(text.as_bytes(), &mut words);
-            let words_max = crate::layout::SLOTS / 2 - 2;
-            if words.len() > words_max {
-                return Err(CellError::TooLarge { words_max });
-            }
-            self.accept(command::INTERN, words)?;
+            self.accept_text(text)?;
         }
         if texts.iter().any(|text| !self.numbers.contains_key(*text)) {
-            // The copy of the rows brings the dictionary with it.
-            self.read()?;
+            let known = [self.strings.len() as u64];
+            for Answer { kind, words } in self.ask(command::STRINGS, &known)? {
+                if kind == reply::STRINGS && !self.learn(&words) {
+                    return Err(self.distrust("strings that are none"));
+                }
+            }
         }
         let number = |text: &&str| self.numbers.get(*text).copied();
         let numbers: Option<Vec<i64>> = texts.iter().map(number).collect();
-        numbers.ok_or_else(|| CellError::Down(Fault::Protocol("a string has no number".to_owned())))
+        numbers.ok_or_else(follow::no_number)
+    }
+
+    /// Accepts a string.
+    fn accept_text(&mut self, text: &str) -> Result<u64, CellError> {
+        let mut words = Vec::new();
+        pack(text.as_bytes(), &mut words);
+        if words.len() > WORDS_MAX / 2 {
+            return Err(CellError::TooLarge { words_max: WORDS_MAX / 2 });
+        }
+        self.accept(command::INTERN, words.into())
     }
 
     /// A string by its number, as of the last [`Cell::read`].
@@ -489,16 +550,16 @@ impl Cell {
     }
 
     /// Keeps a message and sends it.
-    fn accept(&mut self, kind: u16, words: Vec<u64>) -> Result<u64, CellError> {
+    fn accept(&mut self, kind: u16, words: Arc<[u64]>) -> Result<u64, CellError> {
         self.sequence += 1;
         let sequence = self.sequence;
         self.log_words += words.len() as u64 + 2;
-        self.log.push_back(Logged { sequence, kind, words });
+        self.log.push_back(Logged { sequence, kind, words, is_withdrawn: false });
         // A new cell gets the whole log, this message included.
         let fault = match &mut self.link {
             None => None,
             Some(link) => {
-                let last = self.log.back().map_or(&[][..], |last| &last.words);
+                let last = self.log.back().map_or(&[][..], |last| &last.words[..]);
                 match link.send(&mut self.told, kind, sequence, &[last]) {
                     Ok(()) => return Ok(sequence),
                     Err(fault) => Some(fault),
@@ -586,7 +647,10 @@ impl Cell {
                 sent?;
             }
         }
-        for Logged { sequence, kind, words } in &self.log {
+        for Logged { sequence, kind, words, is_withdrawn } in &self.log {
+            if *is_withdrawn {
+                send_strings(link, &mut self.told, &self.strings)?;
+            }
             // What was told as refused must not be applied now; its number keeps its place.
             let is_refused = self.told.refused.contains_key(sequence);
             let words = if is_refused { &[][..] } else { &words[..] };

@@ -30,7 +30,7 @@ mod thread;
 #[allow(unsafe_code, reason = "KVM's descriptors, memory of a machine, and signals")]
 mod vm;
 
-pub use cell::{Builder, Cell, CellError, Rejection, Rows};
+pub use cell::{Builder, Cell, CellError, GiveUp, Rejection, RowChanges, Rows, WORDS_MAX};
 pub use fault::{Fault, MachineFault};
 pub use halcyon_cell_abi as abi;
 pub use place::{Counters, Place};

@@ -63,7 +63,12 @@ impl Told {
                 let text = unpack_text(&mut rest).ok_or("a refusal without text")?;
                 self.refused.insert(number, (Refusal::of(*code), text));
             }
-            reply::ROWS | reply::STRINGS | reply::SAVED | reply::END | reply::REPORT => {
+            reply::ROWS
+            | reply::CHANGED
+            | reply::STRINGS
+            | reply::SAVED
+            | reply::END
+            | reply::REPORT => {
                 if number == self.waiting {
                     self.answer_words += words.len() as u64 + 1;
                     if self.answer_words > self.answer_words_max {

@@ -109,7 +109,8 @@ fn run(ends: Ends, control: &Arc<Control>, settings: &Settings) {
                 std::hint::spin_loop();
                 if settings.idle_turns != 0 && idle >= settings.idle_turns {
                     std::thread::park_timeout(Duration::from_millis(2));
-                    idle = 0;
+                    // A few looks, and asleep again if there is nothing.
+                    idle = settings.idle_turns.saturating_sub(64);
                 }
             }
             Ok(Turn::Stopped) => return board.set_state(CellState::Stopped),

@@ -280,7 +280,12 @@ fn derive(catalog: &Catalog, order: &LoadOrder, line: &mut impl FnMut(String)) {
 fn create_materialized(table: &Table, view: &MaterializedView, line: &mut impl FnMut(String)) {
     let columns: Vec<_> = table.columns.iter().map(|column| ident(&column.name)).collect();
     let name = qualified(&table.schema, &table.name);
-    let with = if view.empty_on_restart { " WITH (on_restart = 'empty')" } else { "" };
+    let restart = view.empty_on_restart.then(|| "on_restart = 'empty'".to_owned());
+    let options: Vec<_> = restart.into_iter().chain(view.cell.options()).collect();
+    let with = match options.is_empty() {
+        true => String::new(),
+        false => format!(" WITH ({})", options.join(", ")),
+    };
     let columns = columns.join(", ");
     line(format!("CREATE MATERIALIZED VIEW {name} ({columns}){with} AS\n{}", view.query));
     table.indexes.iter().for_each(|index| line(create_index(table, index)));

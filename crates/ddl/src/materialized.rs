@@ -25,7 +25,7 @@ use halcyon_exec::upkeep::violation;
 use halcyon_plan::stored_names::qualify;
 use halcyon_sql::coerce::Arena;
 use halcyon_sql::error::{Result, SqlError, SqlState};
-use halcyon_sql::syntax::{CreateMaterializedView, ViewExecutor};
+use halcyon_sql::syntax::{CreateMaterializedView, ViewCell, ViewExecutor};
 
 const CREATED: &str = "CREATE MATERIALIZED VIEW";
 
@@ -56,8 +56,10 @@ pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateMaterializedView) -
     let mut definition = define(&cx.binder(), &query, "", cx.env.cancel)?;
     // The slow twins are for comparisons; after a restart every view is compiled.
     definition.executor = executor(create.options.executor);
-    let empty_on_restart = create.options.empty_on_restart;
+    let (empty_on_restart, cell) = (create.options.empty_on_restart, create.options.cell);
+    definition.cell = views::cell_choice(cell, false);
     let reads = definition.reads();
+    check_cell(cx, &reads, cell)?;
     check_streams(cx, &reads, empty_on_restart, &name)?;
     let mut table = table::empty(cx, schema.clone(), name.clone());
     table.columns = columns(&definition, create)?;
@@ -69,6 +71,7 @@ pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateMaterializedView) -
         reads: reads.clone(),
         guards: Vec::new(),
         empty_on_restart,
+        cell,
         maintained: Some(maintained),
     };
     table.kind = TableKind::Materialized(Arc::new(view));
@@ -86,6 +89,19 @@ fn executor(wished: Option<ViewExecutor>) -> Executor {
         Some(ViewExecutor::Compiled) => Executor::Compiled,
         Some(ViewExecutor::Operations) => Executor::Operations,
         Some(ViewExecutor::Interpreted) => Executor::Interpreted,
+    }
+}
+
+/// 0A000 for a view in a cell that reads anything but streams.
+fn check_cell(cx: &DdlContext<'_>, reads: &[TableId], cell: ViewCell) -> Result<()> {
+    let other = reads.iter().map(|id| cx.catalog.table(*id)).find(|table| !table.is_stream());
+    match other {
+        Some(table) if !cell.is_process() => {
+            Err(SqlError::unsupported("a materialized view in a cell that reads no stream")
+                .detail(format!("\"{}\" is no stream.", table.name))
+                .hint("Leave the option place out, or make a stream of what the view reads."))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -59,14 +59,16 @@ impl<'a> StreamViews<'a> {
     ) -> Result<Settled<'a>> {
         let manager = &self.shared.manager;
         let settled = Settled { manager, alone: manager.lone_view_settlements() };
-        let stale = |table: &Arc<Table>| {
+        let stale = |table: &&'t Arc<Table>| {
             table.materialized().is_some_and(|view| view.maintained().is_stale()) && !held(table)
         };
-        if tables.into_iter().any(stale) {
+        let stale: Vec<_> = tables.into_iter().filter(stale).collect();
+        if !stale.is_empty() {
             let catalog = self.shared.catalog();
             duty::relieved(|| {
                 views::bring_up_to_date(manager, self.session, &catalog, &held, &self.limits)
             })?;
+            views::require_settled(&stale)?;
         }
         Ok(settled)
     }

@@ -18,6 +18,8 @@ use halcyon::{
 
 #[path = "system_views/caches.rs"]
 mod caches;
+#[path = "system_views/cells.rs"]
+mod cells;
 #[path = "system_views/class_state.rs"]
 mod class_state;
 #[path = "../../txn/tests/crashes/disk.rs"]
@@ -116,6 +118,12 @@ const SITUATIONS: &[Situation] = &[
     ("memory_accounts", &["limit_bytes", "refusals"], limits_of_memory),
     ("views", &["schema", "view", "rows", "bytes", "map_bytes", "events"], views_that_grow),
     ("views", &["event_ns_p50", "event_ns_p99", "event_ns_max"], times_of_events),
+    (
+        "cells",
+        &["schema", "view", "place", "cpu", "memory_bytes", "events", "heartbeat", "log_bytes"],
+        cells::what_cells_do,
+    ),
+    ("cells", &["state", "restarts", "fault"], cells::a_cell_that_breaks),
     ("log", &["end_lsn", "durable_lsn", "bytes", "commits", "syncs", "sync_ms"], a_log_that_grows),
     ("log", &["checkpoint_lsn", "checkpointed", "files"], a_checkpoint),
     ("log", &["error"], a_disk_that_fails),

@@ -288,6 +288,33 @@ system_views! {
         event_ns_max: Option<u64>,
     }
 
+    /// One row per materialized view that runs in a cell, or in a thread that does what a cell does.
+    cells: ViewCell from cells {
+        /// Schema of the view.
+        schema: Name,
+        /// The view.
+        view: Name,
+        /// `cell` or `thread`.
+        place: &'static str,
+        /// `running`; `broken`: the next use starts another cell with all that was accepted; `unavailable`:
+        /// no cell could be had; `dropped`.
+        state: &'static str,
+        /// Processor that the cell is bound to; NULL for none in particular.
+        cpu: Option<u32>,
+        /// Cells that were started in place of broken ones.
+        restarts: u64,
+        /// Inserted and deleted rows that the cell was sent and that were not taken back.
+        events: u64,
+        /// A count that goes up while the cell lives; NULL if none runs.
+        heartbeat: Option<u64>,
+        /// Memory of the cell.
+        memory_bytes: u64,
+        /// Accepted events that would be sent again to a new cell: those that no saved state of the cell has.
+        log_bytes: u64,
+        /// Why the last cell has ended, or why there is none; NULL if nothing has happened.
+        fault: Option<String>,
+    }
+
     /// One row for the redo log; none if the database lives in memory alone.
     log: Log from log {
         /// Where the next record goes.
@@ -601,6 +628,31 @@ fn views(context: &Context) -> Vec<MaterializedView> {
             event_ns_p50: figures.ns_p50,
             event_ns_p99: figures.ns_p99,
             event_ns_max: figures.ns_max,
+        })
+    };
+    context.objects().relations.values().filter_map(row).collect()
+}
+
+/// Views in cells: what the cells do, and what has happened to them.
+fn cells(context: &Context) -> Vec<ViewCell> {
+    let row = |object: &super::objects::Object| {
+        let What::Table(table) = &object.what else { return None };
+        if !context.may_read(table) {
+            return None;
+        }
+        let figures = table.materialized()?.maintained().cell_figures()?;
+        Some(ViewCell {
+            schema: Name(object.schema.clone()),
+            view: Name(object.name.clone()),
+            place: figures.place,
+            state: figures.state,
+            cpu: figures.cpu,
+            restarts: figures.restarts,
+            events: figures.events,
+            heartbeat: figures.heartbeat,
+            memory_bytes: figures.memory_bytes,
+            log_bytes: figures.log_bytes,
+            fault: figures.fault,
         })
     };
     context.objects().relations.values().filter_map(row).collect()

@@ -252,10 +252,30 @@ impl Engine {
         }
     }
 
+    /// Number of groups that were touched since the last [`Engine::drain_changes`]; the rows of some
+    /// may still be the same.
+    pub fn noted_groups(&self) -> usize {
+        match &self.state {
+            ExecutorState::Compiled(state) => state.noted_groups(),
+            ExecutorState::Interpreted(state) => state.noted_groups(&self.program),
+        }
+    }
+
     /// Calls `each` for every row of the view as it is now, in no particular order.
     ///
     /// Errors: an expression of the view fails.
     pub fn for_each_row(&mut self, mut each: impl FnMut(&[u64])) -> Result<(), ApplyError> {
+        self.for_each_keyed_row(|_, row| each(row))
+    }
+
+    /// Calls `each` with the words of its group's key for every row of the view as it is now, in no
+    /// particular order. Keys are as in [`Change::key`].
+    ///
+    /// Errors: an expression of the view fails.
+    pub fn for_each_keyed_row(
+        &mut self,
+        mut each: impl FnMut(&[u64], &[u64]),
+    ) -> Result<(), ApplyError> {
         match &mut self.state {
             ExecutorState::Compiled(state) => state.for_each_row(&mut self.env, &mut each),
             ExecutorState::Interpreted(state) => {

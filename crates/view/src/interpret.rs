@@ -480,6 +480,11 @@ impl Interpreter {
         !self.logs[usize::from(program.output.0)].rows.is_empty()
     }
 
+    /// See [`crate::Engine::noted_groups`].
+    pub fn noted_groups(&self, program: &Program) -> usize {
+        self.logs[usize::from(program.output.0)].rows.len()
+    }
+
     /// See [`crate::Engine::drain_changes`].
     pub fn drain(
         &mut self,
@@ -504,23 +509,24 @@ impl Interpreter {
         Ok(())
     }
 
-    /// See [`crate::Engine::for_each_row`].
+    /// See [`crate::Engine::for_each_keyed_row`].
     pub fn for_each_row(
         &self,
         program: &Program,
         env: &mut Environment,
-        each: &mut dyn FnMut(&[u64]),
+        each: &mut dyn FnMut(&[u64], &[u64]),
     ) -> Result {
         let derived = output_of(program);
+        let declared = decl(program, derived.map);
         let entries = &self.maps[usize::from(derived.map.0)];
         let mut keys: Vec<&Key> = entries.keys().collect();
         let none = Vec::new();
-        if keys.is_empty() && decl(program, derived.map).key.is_empty() {
+        if keys.is_empty() && declared.key.is_empty() {
             keys.push(&none);
         }
         for key in keys {
             if let Some(row) = self.row(program, env, derived, key)? {
-                each(&row);
+                each(&plain_key(declared, key), &row);
             }
         }
         Ok(())

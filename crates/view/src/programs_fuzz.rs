@@ -582,7 +582,7 @@ fn drain(engine: &mut Engine) -> Option<Changes> {
 
 fn rows(engine: &mut Engine) -> Option<Vec<Vec<u64>>> {
     let mut rows = Vec::new();
-    let done = engine.for_each_row(|row| rows.push(row.to_vec()));
+    let done = engine.for_each_keyed_row(|key, row| rows.push([key, row].concat()));
     rows.sort();
     done.is_ok().then_some(rows)
 }

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-use halcyon_view::Engine;
-
+use crate::engine::ViewEngine;
 use crate::error::ViewError;
 
 /// The budget of view memory: the limit for all views of a database together, and the memory that
@@ -56,7 +55,7 @@ impl ViewMemory {
     /// growing number of entries counts as growth.
     ///
     /// Errors: [`ViewError::OutOfMemory`]; the caller takes back the events since the last call.
-    pub(crate) fn account(&self, engine: &Engine) -> Result<(), ViewError> {
+    pub(crate) fn account(&self, engine: &ViewEngine) -> Result<(), ViewError> {
         let (bytes, entries) = (engine.memory_bytes(), engine.entry_count());
         let before = self.bytes.swap(bytes, Ordering::Relaxed);
         let fills = entries > self.entries.load(Ordering::Relaxed);
@@ -69,7 +68,7 @@ impl ViewMemory {
     /// within it.
     ///
     /// Errors: as [`ViewMemory::account`].
-    pub(crate) fn look_at(&self, engine: &Engine) -> Result<(), ViewError> {
+    pub(crate) fn look_at(&self, engine: &ViewEngine) -> Result<(), ViewError> {
         let before = self.entries.load(Ordering::Relaxed);
         let looked = self.account(engine);
         self.entries.store(before, Ordering::Relaxed);

@@ -6,18 +6,19 @@
 //! dictionary.
 
 use halcyon_store::{Type as ColumnType, ValueRef};
-use halcyon_view::Engine;
 use halcyon_view::program::{NULL_FLOAT_BITS, NULL_INT, NULL_WIDE, Type};
 
+use crate::engine::{Texts, ViewEngine};
 use crate::error::ViewError;
 
 /// Appends a value's words to `words`. A `Text` gets a number in the engine's dictionary.
 ///
 /// Errors: [`ViewError::OutOfRange`] for the one integer that stands for NULL;
-/// [`ViewError::UnsupportedType`] for values that programs cannot hold.
+/// [`ViewError::UnsupportedType`] for values that programs cannot hold; those of a cell that has to
+/// be asked for a number.
 #[inline]
 pub(crate) fn encode(
-    engine: &mut Engine,
+    engine: &mut ViewEngine,
     ty: Type,
     value: ValueRef<'_>,
     words: &mut Vec<u64>,
@@ -50,7 +51,7 @@ pub(crate) fn encode(
         ValueRef::Bool(value) => value.into(),
         ValueRef::Date(value) => value.into(),
         ValueRef::Time(value) | ValueRef::Timestamp(value) | ValueRef::TimestampTz(value) => value,
-        ValueRef::Text(text) => engine.intern(text),
+        ValueRef::Text(text) => engine.intern(text)?,
         ValueRef::Bytes(_) | ValueRef::Interval(_) | ValueRef::Uuid(_) => {
             return Err(ViewError::UnsupportedType);
         }
@@ -79,11 +80,11 @@ pub struct ViewColumn {
 
 impl ViewColumn {
     /// The value in a row's words. Errors: [`ViewError::OutOfRange`] for a sum that the column's
-    /// type cannot hold.
+    /// type cannot hold, and for the number of no string.
     #[inline]
     pub(crate) fn decode<'a>(
         &self,
-        engine: &'a Engine,
+        texts: Texts<'a>,
         row: &[u64],
     ) -> Result<ValueRef<'a>, ViewError> {
         let number: i128 = match self.ty {
@@ -107,12 +108,12 @@ impl ViewColumn {
                 }
             }
         };
-        self.of_number(engine, number)
+        self.of_number(texts, number)
     }
 
     /// The value that an integer word stands for.
     #[inline]
-    fn of_number<'a>(&self, engine: &'a Engine, number: i128) -> Result<ValueRef<'a>, ViewError> {
+    fn of_number<'a>(&self, texts: Texts<'a>, number: i128) -> Result<ValueRef<'a>, ViewError> {
         let word = || i64::try_from(number).map_err(|_| ViewError::OutOfRange);
         let half = || i32::try_from(number).map_err(|_| ViewError::OutOfRange);
         Ok(match self.stored {
@@ -127,7 +128,7 @@ impl ViewColumn {
             ColumnType::Time => ValueRef::Time(word()?),
             ColumnType::Timestamp => ValueRef::Timestamp(word()?),
             ColumnType::TimestampTz => ValueRef::TimestampTz(word()?),
-            ColumnType::Text => ValueRef::Text(engine.dictionary().text(word()?)),
+            ColumnType::Text => ValueRef::Text(texts.text(word()?)?),
             ColumnType::Float32 => ValueRef::Float32(number as f32),
             ColumnType::Float64 => ValueRef::Float64(number as f64),
             ColumnType::Bytes | ColumnType::Interval | ColumnType::Uuid => {

@@ -27,6 +27,18 @@ pub enum ViewError {
     },
     /// The statement was cancelled, by its client or by a timeout.
     Cancelled,
+    /// No cell can be had for the view, for this reason.
+    CellUnavailable(String),
+    /// No cell can run the view's program, for this reason.
+    CellProgram(String),
+    /// The view's cell breaks again and again, the last time for this reason.
+    CellDown(String),
+    /// The maps of the view's cell have reached their memory.
+    CellFull,
+    /// An event or a text has more words than a cell takes at once.
+    CellTooLarge,
+    /// A function of the view's program failed in its cell.
+    CellRejected,
     /// A row was looked up by a key of the wrong width.
     KeyWidth {
         /// Columns of the view's key.
@@ -45,8 +57,15 @@ impl ViewError {
             Self::Engine(ApplyError::MemoryBudget { .. }) | Self::OutOfMemory { .. } => {
                 SqlState::OUT_OF_MEMORY
             }
+            Self::CellFull => SqlState::OUT_OF_MEMORY,
+            Self::CellTooLarge => SqlState::PROGRAM_LIMIT_EXCEEDED,
+            Self::CellRejected => SqlState::DATA_EXCEPTION,
+            Self::CellDown(_) => SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
             Self::Engine(_) | Self::OutOfRange => SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
-            Self::ProgramTooLarge(_) | Self::UnsupportedType => SqlState::FEATURE_NOT_SUPPORTED,
+            Self::ProgramTooLarge(_)
+            | Self::UnsupportedType
+            | Self::CellProgram(_)
+            | Self::CellUnavailable(_) => SqlState::FEATURE_NOT_SUPPORTED,
             Self::Cancelled => SqlState::QUERY_CANCELED,
             Self::KeyWidth { .. } => SqlState::INVALID_PARAMETER_VALUE,
         }
@@ -58,6 +77,9 @@ impl ViewError {
             Self::OutOfMemory { used, max } => {
                 Some(format!("They would take {used} bytes; the limit is {max}."))
             }
+            Self::CellUnavailable(reason) | Self::CellProgram(reason) | Self::CellDown(reason) => {
+                Some(format!("{reason}."))
+            }
             _ => None,
         }
     }
@@ -66,6 +88,19 @@ impl ViewError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::OutOfMemory { .. } => Some("Raise view_memory by ALTER SYSTEM, or drop a view."),
+            Self::CellUnavailable(_) => Some(
+                "halcyon machine says whether cells can be had. Without the option place a view runs in \
+                 the process; place = 'thread' is for tests.",
+            ),
+            Self::CellProgram(_) => {
+                Some("Leave the option place out: in the process the view runs.")
+            }
+            Self::CellDown(_) => {
+                Some("Nothing that was accepted is lost; halcyon.cells has the cell's last fault.")
+            }
+            Self::CellFull => Some(
+                "Create the view with more cell_memory: maps may take a quarter of a cell's heap.",
+            ),
             _ => None,
         }
     }
@@ -84,6 +119,20 @@ impl fmt::Display for ViewError {
             }
             Self::OutOfMemory { .. } => {
                 f.write_str("materialized views would take more memory than they may")
+            }
+            Self::CellUnavailable(_) => {
+                f.write_str("a cell for a materialized view cannot be had on this machine")
+            }
+            Self::CellProgram(_) => f.write_str("a cell cannot run this materialized view"),
+            Self::CellDown(_) => {
+                f.write_str("the cell of a materialized view cannot be kept running")
+            }
+            Self::CellFull => f.write_str("the cell of a materialized view has no memory left"),
+            Self::CellTooLarge => {
+                f.write_str("a row is too large for the cell of a materialized view")
+            }
+            Self::CellRejected => {
+                f.write_str("a function of a materialized view failed in its cell")
             }
             Self::Cancelled => f.write_str("canceling statement due to user request"),
             Self::KeyWidth { expected, given } => {

@@ -7,10 +7,10 @@
 //! event is exact in both directions.
 
 use halcyon_base::ids::RowId;
-use halcyon_view::Engine;
 use halcyon_view::program::RelationId;
 use smallvec::SmallVec;
 
+use crate::engine::ViewEngine;
 use crate::feed::RowDelta;
 
 /// The words of a group's key.
@@ -25,6 +25,8 @@ pub(crate) struct JournalMark {
     events: usize,
     moved: usize,
     told: usize,
+    /// Batches that a cell has been sent.
+    sent: usize,
 }
 
 /// The journal of one view.
@@ -41,8 +43,13 @@ pub(crate) struct ViewJournal {
 
 impl ViewJournal {
     /// A mark at the present end.
-    pub(crate) fn mark(&self) -> JournalMark {
-        JournalMark { events: self.events.len(), moved: self.moved.len(), told: self.told.len() }
+    pub(crate) fn mark(&self, engine: &ViewEngine) -> JournalMark {
+        JournalMark {
+            events: self.events.len(),
+            moved: self.moved.len(),
+            told: self.told.len(),
+            sent: engine.mark(),
+        }
     }
 
     /// Notes an event that the engine has applied.
@@ -52,7 +59,8 @@ impl ViewJournal {
     }
 
     /// Takes the events above a mark back, latest first.
-    pub(crate) fn undo_events(&mut self, mark: JournalMark, engine: &mut Engine) {
+    pub(crate) fn undo_events(&mut self, mark: JournalMark, engine: &mut ViewEngine) {
+        engine.take_back_to(mark.sent);
         while self.events.len() > mark.events {
             let (relation, weight) = self.events.pop().expect("counted above");
             let columns = &engine.program().relations[usize::from(relation.0)].columns;

@@ -21,12 +21,14 @@
 
 mod budget;
 mod coding;
+mod engine;
 mod error;
 mod event_times;
 mod feed;
 mod journal;
 mod maintenance;
 mod packed;
+mod placed;
 mod planted;
 mod rows;
 mod state;
@@ -37,9 +39,11 @@ pub use budget::ViewBudget;
 pub use coding::ViewColumn;
 pub use error::{Refused, ViewError};
 pub use feed::{FeedBatch, FeedNews, Follower, Lagging, RowDelta, ViewFeed};
+pub use halcyon_cell::Place as CellPlace;
 pub use halcyon_txn::view::{SettleError, WantedViews};
 pub use maintenance::{MaintenanceError, StreamEvents, ViewMaintenance};
 pub use packed::{PackedEvents, PackedViews, Taken};
+pub use placed::{CellChoice, CellFigures};
 pub use state::ViewInput;
 pub use stream::StreamViews;
 pub use view::{MaintainedView, ViewFigures, ViewProgram, settle_views};

@@ -14,12 +14,11 @@ use std::sync::Arc;
 use halcyon_base::clock;
 use halcyon_store::ValueRef;
 use halcyon_txn::view::LockedViews;
-use halcyon_view::ApplyError;
 use halcyon_view::program::RelationId;
 
 use crate::error::ViewError;
 use crate::state::ViewState;
-use crate::stream::{SAMPLED, StreamViews};
+use crate::stream::{SAMPLED, StreamViews, confirm_all};
 use crate::view::MaintainedView;
 
 /// The views that read several streams, for packed events.
@@ -27,6 +26,8 @@ pub struct PackedViews {
     /// The views that read any of the streams, by ascending id.
     views: Vec<Arc<MaintainedView>>,
     layout: Arc<EventLayout>,
+    /// Whether one of the views runs in a cell.
+    has_cells: bool,
     events: u64,
 }
 
@@ -165,7 +166,8 @@ impl PackedViews {
             }
         }
         let layout = Arc::new(EventLayout { widths, routes });
-        PackedViews { views, layout, events: 0 }
+        let has_cells = views.iter().any(|view| view.is_in_cell());
+        PackedViews { views, layout, has_cells, events: 0 }
     }
 
     /// Keeps events valid that were packed for `other`, which must have the same views of the same
@@ -225,9 +227,16 @@ impl PackedViews {
             let run = events.run(view, range.clone());
             if let Err((met, error)) = state.engine.apply_all(run) {
                 self.take_back(events, range, Reached { views: view, events: met }, &mut states);
-                return Err(error.into());
+                return Err(error);
             }
             self.views[view].cell().set_stale();
+        }
+        if self.has_cells
+            && let Err(error) = confirm_all(&mut states)
+        {
+            let reached = Reached { views: self.views.len(), events: 0 };
+            self.take_back(events, range, reached, &mut states);
+            return Err(error);
         }
         let Some(began) = began else { return Ok(Taken::All) };
         let each_ns = clock::now().0.saturating_sub(began.0) / range.len().max(1) as u64;
@@ -253,12 +262,16 @@ impl PackedViews {
         states: &mut LockedViews<'_, ViewState>,
     ) {
         for (view, state) in states.iter_mut().enumerate().take(reached.views + 1) {
+            if state.engine.is_cell() {
+                state.take_back_sent();
+                continue;
+            }
             let met = if view < reached.views { range.len() } else { reached.events };
             for at in (range.start..range.start + met).rev() {
                 let inverse = events
                     .run(view, at..at + 1)
                     .map(|event| event.map(|(relation, row, weight)| (relation, row, -weight)));
-                let undone: Result<(), (usize, ApplyError)> = state.engine.apply_all(inverse);
+                let undone: Result<(), (usize, ViewError)> = state.engine.apply_all(inverse);
                 undone.expect("sums that were there before fit");
             }
             self.views[view].cell().set_stale();

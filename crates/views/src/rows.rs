@@ -1,7 +1,7 @@
 //! Writers of a view's rows: by the transaction that owns the view, or straight into the partition.
 
 use halcyon_base::ids::RowId;
-use halcyon_store::{Partition, ValueRef};
+use halcyon_store::{Partition, Value, ValueRef};
 use halcyon_txn::{LockHandle, Transaction};
 
 /// A writer into the partition of a view's rows.
@@ -9,6 +9,14 @@ pub(crate) trait RowWriter {
     fn insert(&mut self, row: &[ValueRef<'_>]) -> RowId;
     fn update(&mut self, id: RowId, columns: &[u16], values: &[ValueRef<'_>]);
     fn delete(&mut self, id: RowId);
+    /// The values of a row that is there.
+    fn row(&self, id: RowId) -> Vec<Value>;
+}
+
+/// The values of a row of the view.
+fn owned(rows: &Partition, id: RowId) -> Vec<Value> {
+    let row = rows.row(id).expect("a row of the view is there");
+    row.values().map(|value| value.to_owned()).collect()
 }
 
 /// A writer into a hidden partition that a transaction has locked: its undo notes take the changes
@@ -30,6 +38,10 @@ impl RowWriter for NotedRows<'_> {
     fn delete(&mut self, id: RowId) {
         assert!(self.tx.delete(self.handle, id), "a row of the view is there");
     }
+
+    fn row(&self, id: RowId) -> Vec<Value> {
+        owned(self.tx.read(self.handle), id)
+    }
 }
 
 /// A writer into a hidden partition that no one else can reach, or whose changes belong to no
@@ -47,5 +59,9 @@ impl RowWriter for PlainRows<'_> {
 
     fn delete(&mut self, id: RowId) {
         assert!(self.0.delete(id), "a row of the view is there");
+    }
+
+    fn row(&self, id: RowId) -> Vec<Value> {
+        owned(self.0, id)
     }
 }

@@ -8,7 +8,7 @@
 //! group of the output where its rows are, and the partition has no other rows, unless the view is
 //! stale ([`halcyon_txn::view`]).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::sync::Arc;
 
@@ -18,11 +18,11 @@ use halcyon_base::progress;
 use halcyon_store::{Partition, RowRef, Value, ValueRef};
 use halcyon_txn::CancelToken;
 use halcyon_txn::view::ViewMaintainer;
-use halcyon_view::Engine;
 use halcyon_view::program::{RelationId, Type};
 use smallvec::SmallVec;
 
 use crate::coding::{ViewColumn, encode};
+use crate::engine::ViewEngine;
 use crate::error::{Refused, ViewError};
 use crate::event_times::EventTimes;
 use crate::feed::{RowDelta, ViewFeed};
@@ -91,7 +91,7 @@ impl RowsWritten {
 /// The state of a running view: its engine, the places of its rows, and the journal of its changes.
 /// When which thread may touch the state is said in [`halcyon_txn::view`].
 pub(crate) struct ViewState {
-    pub engine: Engine,
+    pub engine: ViewEngine,
     pub inputs: Arc<[ViewInput]>,
     columns: Vec<ViewColumn>,
     /// Whether the last word of an output row says how many times the view has the row.
@@ -105,6 +105,8 @@ pub(crate) struct ViewState {
     event: Vec<u64>,
     reported: Vec<ReportedChange>,
     report: Vec<u64>,
+    /// Why the rows could not be brought up to date when a reader last wanted that.
+    unsettled: Option<ViewError>,
 }
 
 impl ViewMaintainer for ViewState {
@@ -113,9 +115,14 @@ impl ViewMaintainer for ViewState {
         let written = RowsWritten { noted: false, told };
         if let Err(error) = self.write(&mut PlainRows(rows), written, None, never_refused) {
             // The view keeps its previous rows; a later event may make the rows computable again.
-            tracing::warn!(error = %error.view(), "a view's rows cannot be computed");
+            let error = error.view();
+            tracing::warn!(%error, "a view's rows cannot be computed");
+            self.unsettled = Some(error);
+            self.engine.rows_are_unknown();
             return false;
         }
+        self.unsettled = None;
+        self.engine.keep_sent();
         let changes = self.journal.forget();
         if told {
             self.feed.publish(changes);
@@ -124,6 +131,7 @@ impl ViewMaintainer for ViewState {
     }
 
     fn ended(&mut self, committed: bool) {
+        self.engine.keep_sent();
         let changes = self.journal.forget();
         if committed && !changes.is_empty() {
             self.feed.publish(changes);
@@ -148,7 +156,7 @@ fn never_refused(_: &[ValueRef<'_>]) -> Result<(), Infallible> {
 
 impl ViewState {
     pub(crate) fn new(
-        engine: Engine,
+        engine: ViewEngine,
         inputs: Arc<[ViewInput]>,
         columns: Vec<ViewColumn>,
         feed: Arc<ViewFeed>,
@@ -166,6 +174,7 @@ impl ViewState {
             event: Vec::new(),
             reported: Vec::new(),
             report: Vec::new(),
+            unsettled: None,
         }
     }
 
@@ -203,7 +212,7 @@ impl ViewState {
         for (ty, value) in types.iter().zip(row) {
             encode(&mut self.engine, *ty, *value, &mut self.event)?;
         }
-        Ok(self.engine.apply(*relation, &self.event, weight.into())?)
+        self.engine.apply(*relation, &self.event, weight.into())
     }
 
     /// Appends the words of an event. Errors: values without words; `words` may have some of the
@@ -228,13 +237,20 @@ impl ViewState {
         weight: i8,
     ) -> Result<(), ViewError> {
         self.event(input, row, weight)?;
-        self.journal.note_event(self.inputs[input].relation, &self.event, weight);
+        if !self.engine.is_cell() {
+            self.journal.note_event(self.inputs[input].relation, &self.event, weight);
+        }
         Ok(())
+    }
+
+    /// Takes back what a cell has been sent by events that belong to no transaction and failed.
+    pub(crate) fn take_back_sent(&mut self) {
+        self.engine.take_back_to(0);
     }
 
     /// A mark at the journal's present end.
     pub(crate) fn mark(&self) -> JournalMark {
-        self.journal.mark()
+        self.journal.mark(&self.engine)
     }
 
     /// Takes back the changes that the journal has above a mark.
@@ -248,8 +264,15 @@ impl ViewState {
         }
         // Changes since the last report are gone now, or belong to a report that failed and is
         // void.
-        let drained = self.engine.drain_changes(|_| {});
-        drained.expect("a row that was there before can be computed");
+        match &mut self.engine {
+            ViewEngine::Process(engine) => {
+                let drained = engine.drain_changes(|_| {});
+                drained.expect("a row that was there before can be computed");
+            }
+            // The owner's first change came while the rows lacked events.
+            cell if self.unsettled.is_some() => cell.rows_are_unknown(),
+            cell => cell.rows_are_settled(),
+        }
     }
 
     /// Writes the first rows of an empty partition: see [`ViewState::write`].
@@ -274,7 +297,7 @@ impl ViewState {
         cancel: Option<&CancelToken>,
         mut judge: impl FnMut(&[ValueRef<'_>]) -> Result<(), E>,
     ) -> Result<(), Refused<E>> {
-        self.take_report()?;
+        let is_all = self.take_report(cancel)?;
         let reported = std::mem::take(&mut self.reported);
         let report = std::mem::take(&mut self.report);
         let mut rest = report.as_slice();
@@ -286,18 +309,27 @@ impl ViewState {
             rest = tail;
             let change =
                 OutputChange { key, old: lengths.old.map(|_| old), new: lengths.new.map(|_| new) };
-            self.write_one(&change, rows, written, &mut judge)
+            match is_all {
+                true => self.write_whole(&change, rows, written, &mut judge),
+                false => self.write_one(&change, rows, written, &mut judge),
+            }
+        });
+        let done = done.and_then(|()| match is_all {
+            true => self.delete_others(&reported, &report, rows, written),
+            false => Ok(()),
         });
         (self.reported, self.report) = (reported, report);
         done
     }
 
-    /// Copies the engine's report of output changes into `reported` and `report`.
-    fn take_report(&mut self) -> Result<(), ViewError> {
+    /// Copies the engine's report of output changes into `reported` and `report`; true if these are
+    /// all rows.
+    fn take_report(&mut self, cancel: Option<&CancelToken>) -> Result<bool, ViewError> {
         self.reported.clear();
         self.report.clear();
         let (reported, report) = (&mut self.reported, &mut self.report);
-        let drained = self.engine.drain_changes(|change| {
+        let give_up = || cancel.is_some_and(CancelToken::is_cancelled);
+        self.engine.drain_changes(&give_up, |change| {
             report.extend_from_slice(change.key);
             report.extend_from_slice(change.old.unwrap_or_default());
             report.extend_from_slice(change.new.unwrap_or_default());
@@ -306,8 +338,7 @@ impl ViewState {
                 old: change.old.map(<[u64]>::len),
                 new: change.new.map(<[u64]>::len),
             });
-        });
-        Ok(drained?)
+        })
     }
 
     /// Writes the row that a view has before the first event: an aggregate without GROUP BY has a
@@ -347,13 +378,14 @@ impl ViewState {
         let mut values: SmallVec<[ValueRef<'_>; 8]> = SmallVec::new();
         if let Some(row) = new {
             for column in columns.iter() {
-                values.push(column.decode(engine, row)?);
+                values.push(column.decode(engine.texts(), row)?);
             }
             judge(&values).map_err(Refused::Judge)?;
         }
         if written.told {
             let owned = |row: &[u64]| -> Result<Vec<Value>, ViewError> {
-                columns.iter().map(|column| Ok(column.decode(engine, row)?.to_owned())).collect()
+                let texts = engine.texts();
+                columns.iter().map(|column| Ok(column.decode(texts, row)?.to_owned())).collect()
             };
             for copy in 0..before.max(after) {
                 journal.told.push(RowDelta {
@@ -387,6 +419,89 @@ impl ViewState {
         Ok(())
     }
 
+    /// Writes a row of a report of all rows: what the row was before stands in the partition.
+    fn write_whole<E>(
+        &mut self,
+        change: &OutputChange<'_>,
+        rows: &mut impl RowWriter,
+        written: RowsWritten,
+        judge: &mut impl FnMut(&[ValueRef<'_>]) -> Result<(), E>,
+    ) -> Result<(), Refused<E>> {
+        let ViewState { engine, columns, places, journal, repeats, .. } = self;
+        let mut values: SmallVec<[ValueRef<'_>; 8]> = SmallVec::new();
+        if let Some(row) = change.new {
+            for column in columns.iter() {
+                values.push(column.decode(engine.texts(), row)?);
+            }
+            judge(&values).map_err(Refused::Judge)?;
+        }
+        let new = || values.iter().map(|value| value.to_owned()).collect::<Vec<Value>>();
+        let after = copies(change.new, *repeats);
+        let key = GroupKey::from_slice(change.key);
+        let mut lying = places.remove(&key).unwrap_or_default();
+        if written.noted && lying.len() != after {
+            journal.moved.push((key.clone(), lying.clone()));
+        }
+        let every: SmallVec<[u16; 8]> = (0..).take(columns.len()).collect();
+        let mut tell = |old: Option<Vec<Value>>, new: Option<Vec<Value>>| {
+            if written.told && old != new {
+                journal.told.push(RowDelta { old, new });
+            }
+        };
+        for id in lying.iter().take(after) {
+            let old = rows.row(*id);
+            let is_same = old.iter().map(Value::as_ref).eq(values.iter().copied());
+            if !is_same {
+                rows.update(*id, &every, &values);
+            }
+            tell(Some(old), Some(new()));
+        }
+        while lying.len() > after {
+            let id = lying.pop().expect("longer than something");
+            tell(Some(rows.row(id)), None);
+            rows.delete(id);
+        }
+        while lying.len() < after {
+            tell(None, Some(new()));
+            lying.push(rows.insert(&values));
+        }
+        if !lying.is_empty() {
+            places.insert(key, lying);
+        }
+        Ok(())
+    }
+
+    /// Deletes the rows of groups that a report of all rows does not have.
+    fn delete_others<E>(
+        &mut self,
+        reported: &[ReportedChange],
+        report: &[u64],
+        rows: &mut impl RowWriter,
+        written: RowsWritten,
+    ) -> Result<(), Refused<E>> {
+        let mut rest = report;
+        let keys: HashSet<&[u64], FixedState> = reported
+            .iter()
+            .map(|lengths| {
+                let (key, tail) = rest.split_at(lengths.key);
+                rest = &tail[lengths.old.unwrap_or(0) + lengths.new.unwrap_or(0)..];
+                key
+            })
+            .collect();
+        let gone: Vec<GroupKey> =
+            self.places.keys().filter(|key| !keys.contains(&key[..])).cloned().collect();
+        for key in gone {
+            let change = OutputChange { key: &key, old: None, new: None };
+            self.write_whole(&change, rows, written, &mut |_| Ok(()))?;
+        }
+        Ok(())
+    }
+
+    /// Why the rows lack events that readers wanted to see.
+    pub(crate) fn unsettled(&self) -> Option<&ViewError> {
+        self.unsettled.as_ref()
+    }
+
     /// The row of a group, given its key. Errors: a key of another width; those of the engine.
     pub(crate) fn row(&mut self, key: &[ValueRef<'_>]) -> Result<Option<Vec<Value>>, ViewError> {
         let types = self.key_types().to_vec();
@@ -401,7 +516,8 @@ impl ViewState {
         if !self.engine.row(&words, &mut row)? {
             return Ok(None);
         }
-        let value = |column: &ViewColumn| Ok(column.decode(&self.engine, &row)?.to_owned());
+        let texts = self.engine.texts();
+        let value = |column: &ViewColumn| Ok(column.decode(texts, &row)?.to_owned());
         self.columns.iter().map(value).collect::<Result<_, _>>().map(Some)
     }
 

@@ -17,6 +17,7 @@ use halcyon_store::ValueRef;
 use halcyon_txn::view::LockedViews;
 
 use crate::error::ViewError;
+use crate::placed::wait_on;
 use crate::state::{ViewInput, ViewState};
 use crate::view::MaintainedView;
 
@@ -27,6 +28,8 @@ pub(crate) const SAMPLED: u64 = 64;
 pub struct StreamViews {
     /// The reading views by ascending id, once per input that is the stream.
     readers: Vec<StreamReader>,
+    /// Whether one of the views runs in a cell, whose events have to be confirmed.
+    has_cells: bool,
     events: u64,
 }
 
@@ -45,6 +48,15 @@ impl StreamReader {
     }
 }
 
+/// Waits until the cells of all views have worked off their events, and keeps these for good.
+///
+/// Errors: an event was rejected by a cell; all of them can still be taken back then.
+pub(crate) fn confirm_all(states: &mut LockedViews<'_, ViewState>) -> Result<(), ViewError> {
+    states.iter_mut().try_for_each(|state| state.engine.confirm(&wait_on))?;
+    states.iter_mut().for_each(|state| state.engine.keep_sent());
+    Ok(())
+}
+
 impl StreamViews {
     /// Finds those of `views`, which have ascending ids, that read `stream`.
     pub fn new(stream: TableId, views: &[Arc<MaintainedView>]) -> Self {
@@ -56,7 +68,8 @@ impl StreamViews {
                 }
             }
         }
-        StreamViews { readers, events: 0 }
+        let has_cells = readers.iter().any(|reader| reader.view.is_in_cell());
+        StreamViews { readers, has_cells, events: 0 }
     }
 
     /// Whether a view reads the stream more than once.
@@ -96,13 +109,22 @@ impl StreamViews {
             }
             met += 1;
             reader.view.cell().set_stale();
-            if let Some(began) = began {
+            if let Some(began) = began
+                && !state.engine.is_cell()
+            {
                 state.times.note(clock::now().0.saturating_sub(began.0), 1);
                 done = reader.view.memory().account(&state.engine);
                 if done.is_err() {
                     break;
                 }
             }
+        }
+        if self.has_cells && done.is_ok() {
+            let began = clock::now();
+            done = confirm_all(&mut states);
+            let ns = clock::now().0.saturating_sub(began.0);
+            let cells = states.iter_mut().filter(|state| sampled && state.engine.is_cell());
+            cells.for_each(|state| state.times.note(ns, 1));
         }
         if let Err(error) = done {
             self.take_back(row, weight, met, &mut states);
@@ -120,7 +142,14 @@ impl StreamViews {
         met: usize,
         states: &mut LockedViews<'_, ViewState>,
     ) {
-        for (reader, state) in self.readers.iter().zip(states).take(met) {
+        for (at, (reader, state)) in self.readers.iter().zip(states).enumerate() {
+            if state.engine.is_cell() {
+                // Of a failed event a part may be there that was not sent.
+                state.take_back_sent();
+            }
+            if state.engine.is_cell() || at >= met {
+                continue;
+            }
             let undone = state.event(reader.input, &reader.input().project(row), -weight);
             undone.expect("sums that were there before fit");
         }

@@ -19,8 +19,10 @@ use halcyon_view::{Engine, Executor, Options};
 
 use crate::budget::{ViewBudget, ViewMemory};
 use crate::coding::ViewColumn;
+use crate::engine::ViewEngine;
 use crate::error::ViewError;
 use crate::feed::ViewFeed;
+use crate::placed::{CellChoice, CellEngine, CellFigures};
 use crate::state::{ViewInput, ViewState};
 
 /// The definition of a running view: the compiler's program, and the relation between the program's
@@ -28,8 +30,10 @@ use crate::state::{ViewInput, ViewState};
 pub struct ViewProgram {
     /// The trigger program.
     pub program: Program,
-    /// The executor that runs the program.
+    /// The executor that runs the program in this process.
     pub executor: Executor,
+    /// The cell that runs the program, if that is not this process.
+    pub cell: Option<CellChoice>,
     /// The tables that the view reads.
     pub inputs: Vec<ViewInput>,
     /// The columns of the view's rows.
@@ -52,12 +56,25 @@ impl ViewProgram {
         budget: Arc<ViewBudget>,
         cancel: &CancelToken,
     ) -> Result<MaintainedView, ViewError> {
-        let options = Options { executor: self.executor, ..Options::default() };
-        let engine = Engine::new(self.program, options).map_err(ViewError::ProgramTooLarge)?;
+        let engine = match self.cell {
+            Some(choice) => ViewEngine::Cell(Box::new(CellEngine::new(self.program, choice)?)),
+            None => {
+                let options = Options { executor: self.executor, ..Options::default() };
+                let engine = Engine::new(self.program, options);
+                ViewEngine::Process(engine.map_err(ViewError::ProgramTooLarge)?)
+            }
+        };
+        let may_be_missing = self.cell.is_some_and(|choice| choice.later);
         let (inputs, feed) = (Arc::<[ViewInput]>::from(self.inputs), Arc::<ViewFeed>::default());
         let mut state =
             ViewState::new(engine, Arc::clone(&inputs), self.columns, Arc::clone(&feed));
-        state.write_first(&mut rows)?;
+        let is_missing = match state.write_first(&mut rows) {
+            Err(ViewError::CellUnavailable(_) | ViewError::CellDown(_)) if may_be_missing => true,
+            written => {
+                written?;
+                false
+            }
+        };
         state.engine.begin()?;
         let tables: Vec<_> = tables.into_iter().collect();
         let times = |table| state.inputs.iter().filter(|input| input.table == table).count() as u64;
@@ -67,12 +84,19 @@ impl ViewProgram {
             state.fill(table, root, cancel)?;
         }
         progress::stage(Phase::WritingRows, Unit::Rows, None);
-        state.write_for_good(&mut rows, cancel)?;
+        if !is_missing {
+            state.write_for_good(&mut rows, cancel)?;
+        }
         progress::rows(rows.row_count());
         let memory = ViewMemory::new(budget);
         memory.account(&state.engine)?;
+        let is_in_cell = state.engine.is_cell();
         let cell = Arc::new(ViewCell::new(u64::from(id.0), cell(rows), state));
-        Ok(MaintainedView { id, cell, inputs, feed, memory })
+        if is_missing {
+            // The first reader tries again.
+            cell.set_stale();
+        }
+        Ok(MaintainedView { id, cell, inputs, feed, memory, is_in_cell })
     }
 }
 
@@ -83,6 +107,7 @@ pub struct MaintainedView {
     inputs: Arc<[ViewInput]>,
     feed: Arc<ViewFeed>,
     memory: ViewMemory,
+    is_in_cell: bool,
 }
 
 /// Figures of a view, for the system view `halcyon.views`.
@@ -180,6 +205,39 @@ impl MaintainedView {
     /// Ends all subscriptions, because the view is dropped.
     pub fn close(&self) {
         self.feed.close();
+        if let ViewEngine::Cell(cell) = &mut self.lock().engine {
+            cell.drop_cell();
+        }
+    }
+
+    /// Whether the view's program runs in a cell.
+    pub fn is_in_cell(&self) -> bool {
+        self.is_in_cell
+    }
+
+    /// The view's cell in numbers, for the system view `halcyon.cells`; `None` for a view that runs in
+    /// the process.
+    pub fn cell_figures(&self) -> Option<CellFigures> {
+        if !self.is_in_cell {
+            return None;
+        }
+        match &mut self.lock().engine {
+            ViewEngine::Cell(cell) => Some(cell.figures()),
+            ViewEngine::Process(_) => None,
+        }
+    }
+
+    /// Ends the view's running cell by force, as a fault would: the next use starts another one. For
+    /// tests.
+    pub fn break_cell(&self) {
+        if let ViewEngine::Cell(cell) = &mut self.lock().engine {
+            cell.break_cell();
+        }
+    }
+
+    /// Why the rows of a view in a cell lack accepted events although readers wanted these.
+    pub fn unsettled(&self) -> Option<ViewError> {
+        (self.is_in_cell && self.is_stale()).then(|| self.lock().unsettled().cloned())?
     }
 
     /// Panics unless the invariants of the engine and of the rows' places hold. For tests.
@@ -195,7 +253,7 @@ impl MaintainedView {
         let state = self.lock();
         ViewFigures {
             bytes: state.engine.memory_bytes(),
-            events: state.engine.statistics().events,
+            events: state.engine.event_count(),
             ns_p50: state.times.quantile(0.5),
             ns_p99: state.times.quantile(0.99),
             ns_max: state.times.max(),
@@ -204,12 +262,18 @@ impl MaintainedView {
 
     /// Bytes of the triggers' machine code; the error says why there is none.
     pub fn machine_code(&self) -> Result<usize, String> {
-        self.lock().engine.machine_code().map_err(str::to_owned)
+        match &self.lock().engine {
+            ViewEngine::Process(engine) => engine.machine_code().map_err(str::to_owned),
+            ViewEngine::Cell(_) => Err("cells run operations".to_owned()),
+        }
     }
 
-    /// The maps of the engine: name, entries, bytes.
+    /// The maps of the engine: name, entries, bytes. None of a view in a cell, whose memory is fixed.
     pub fn maps(&self) -> Vec<(String, u64, u64)> {
-        let maps = self.lock().engine.statistics().maps;
+        let maps = match &self.lock().engine {
+            ViewEngine::Process(engine) => engine.statistics().maps,
+            ViewEngine::Cell(_) => Vec::new(),
+        };
         maps.into_iter().map(|map| (map.name, map.entries, map.bytes)).collect()
     }
 }

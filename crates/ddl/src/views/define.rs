@@ -12,7 +12,10 @@ use halcyon_store::Partition;
 use halcyon_txn::{CancelToken, PartitionCell};
 use halcyon_view::Executor;
 use halcyon_view::program::Program;
-use halcyon_views::{MaintainedView, ViewBudget, ViewColumn, ViewError, ViewInput, ViewProgram};
+use halcyon_views::{
+    CellChoice, CellPlace, MaintainedView, ViewBudget, ViewColumn, ViewError, ViewInput,
+    ViewProgram,
+};
 
 use halcyon_catalog::{Catalog, Index, Relation, Table};
 use halcyon_collations::Collation;
@@ -21,6 +24,7 @@ use halcyon_plan::bind::{Binder, result_columns};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::fold;
 use halcyon_sql::parse::parse_expr;
+use halcyon_sql::syntax::{ViewCell, ViewPlace};
 use halcyon_sql::types::SqlType;
 
 /// A compiled view.
@@ -33,6 +37,8 @@ pub(crate) struct Definition {
     pub certificate: Certificate,
     /// What runs it.
     pub executor: Executor,
+    /// The cell that runs it instead.
+    pub cell: Option<CellChoice>,
     /// Collations of its columns.
     pub collations: Vec<Option<Collation>>,
     inputs: Vec<ViewInput>,
@@ -91,8 +97,8 @@ fn of_plan(catalog: &Arc<Catalog>, plan: &LogicalPlan, cancel: &CancelToken) -> 
         });
     }
     let (certificate, executor) = (compiled.certificate, Executor::default());
-    let collations = Vec::new();
-    Ok(Definition { columns, collations, program, certificate, executor, inputs, outputs })
+    let (collations, cell) = (Vec::new(), None);
+    Ok(Definition { columns, collations, program, certificate, executor, cell, inputs, outputs })
 }
 
 /// 0A000, with the construct named.
@@ -174,6 +180,17 @@ fn keeps_positive(condition: &ast::Expr, column: &str) -> bool {
     }
 }
 
+/// The cell that a view's options ask for. `later`: the view may come to be without its cell.
+pub(crate) fn cell_choice(cell: ViewCell, later: bool) -> Option<CellChoice> {
+    let place = match cell.place {
+        ViewPlace::Process => return None,
+        ViewPlace::Cell => CellPlace::Machine,
+        ViewPlace::Thread => CellPlace::Thread,
+    };
+    let memory_bytes = cell.memory_mb.map(|mb| u64::from(mb) << 20);
+    Some(CellChoice { place, memory_bytes, cpu: cell.cpu, later })
+}
+
 impl Definition {
     /// Tables that the view reads, by ascending id.
     pub fn reads(&self) -> Vec<TableId> {
@@ -196,8 +213,8 @@ impl Definition {
         budget: Arc<ViewBudget>,
         cancel: &CancelToken,
     ) -> Result<Arc<MaintainedView>> {
-        let Definition { program, executor, inputs, outputs: columns, .. } = self;
-        let program = ViewProgram { program, executor, inputs, columns };
+        let Definition { program, executor, cell: place, inputs, outputs: columns, .. } = self;
+        let program = ViewProgram { program, executor, cell: place, inputs, columns };
         program.fill(id, tables, rows, cell, budget, cancel).map(Arc::new).map_err(view_error)
     }
 }

@@ -13,8 +13,8 @@ mod packed;
 mod revive;
 mod stream;
 
-pub(crate) use define::{Definition, define};
+pub(crate) use define::{Definition, cell_choice, define};
 pub use explain::{maintenance, query_of, triggers, view_of};
 pub use packed::PackedPlan;
 pub use revive::revive;
-pub use stream::{StreamPlan, bring_up_to_date, is_streamed, own, stale_views};
+pub use stream::{StreamPlan, bring_up_to_date, is_streamed, own, require_settled, stale_views};

@@ -7,7 +7,7 @@ use halcyon_store::Partition;
 use halcyon_txn::{CancelToken, PartitionCell};
 use halcyon_views::MaintainedView;
 
-use super::define::define;
+use super::define::{cell_choice, define};
 use halcyon_catalog::materialized::MaterializedView;
 use halcyon_catalog::session_vars::SessionVars;
 use halcyon_catalog::{Catalog, Table, TableKind};
@@ -50,7 +50,9 @@ fn revive_one(
     let binder = Binder::new(catalog, &session, df);
     let query = parse_query(&view.query)?;
     let never = CancelToken::new();
-    let definition = define(&binder, &query, "", &never)?;
+    let mut definition = define(&binder, &query, "", &never)?;
+    // A database is opened even where no cell can be had: who uses the view is told so.
+    definition.cell = cell_choice(view.cell, true);
     let mut rows = Partition::new(table.store_schema());
     for index in &table.indexes {
         rows.add_index(index.def()).expect("an empty partition has no duplicates");

@@ -198,6 +198,16 @@ pub fn own(table: &Table, tx: &mut Transaction) {
     }
 }
 
+/// Errors: one of these views runs in a cell that could not give its rows when a reader last wanted
+/// them.
+pub fn require_settled(views: &[&Arc<Table>]) -> Result<()> {
+    let of = |view: &&Arc<Table>| view.materialized()?.maintained().unsettled();
+    match views.iter().find_map(of) {
+        Some(error) => Err(view_error(error)),
+        None => Ok(()),
+    }
+}
+
 /// Brings the rows of all views up to date with the events that streams' handles have given so
 /// far, at one moment, as a transaction of its own.
 ///

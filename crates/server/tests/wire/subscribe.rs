@@ -1,6 +1,6 @@
 //! SUBSCRIBE: a view's rows and its changes as the data of a COPY that does not end by itself.
 
-use futures::StreamExt as _;
+use futures::{SinkExt as _, StreamExt as _};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, CopyOutStream};
 
@@ -86,6 +86,49 @@ fn rows_then_changes_come_until_the_client_cancels() {
         assert_eq!(again.line().await.unwrap(), "2\t+\t3\t1");
         let mut texts = Subscriber::new(connect(&server).await, "SUBSCRIBE texts").await;
         assert!(texts.line().await.unwrap().starts_with("0\t+\t"));
+    });
+}
+
+#[test]
+fn a_view_in_a_cell_is_fed_by_copy_and_followed() {
+    with_view(|server, writer| async move {
+        writer
+            .batch_execute(
+                "CREATE STREAM s (g INTEGER, x BIGINT);
+                 CREATE MATERIALIZED VIEW sums WITH (place = 'thread') AS
+                 SELECT g, SUM(x * 2) AS x FROM s GROUP BY g",
+            )
+            .await
+            .unwrap();
+        let mut follower = Subscriber::new(connect(&server).await, "SUBSCRIBE sums").await;
+        assert_eq!(follower.line().await.unwrap(), "0\t=");
+        let copied = async |rows: &'static str| {
+            let mut sink = Box::pin(writer.copy_in::<_, &[u8]>("COPY s FROM STDIN").await.unwrap());
+            sink.send(rows.as_bytes()).await.unwrap();
+            sink.as_mut().finish().await
+        };
+        assert_eq!(copied("1\t5\n1\t2\n").await.unwrap(), 2);
+        let next = async |follower: &mut Subscriber| {
+            let mut lines = Vec::new();
+            while lines.last().is_none_or(|line: &String| !line.ends_with('=')) {
+                lines.push(follower.line().await.unwrap());
+            }
+            lines
+        };
+        assert_eq!(next(&mut follower).await, ["1\t+\t1\t14", "1\t="]);
+        // Of a load that fails nothing arrives.
+        let error = copied("1\t1\n1\t9223372036854775807\n").await.unwrap_err();
+        assert_eq!(error.code(), Some(&SqlState::NUMERIC_VALUE_OUT_OF_RANGE));
+        assert_eq!(copied("1\t3\n").await.unwrap(), 1);
+        assert_eq!(next(&mut follower).await, ["2\t-\t1\t14", "2\t+\t1\t20", "2\t="]);
+        writer.batch_execute("DROP MATERIALIZED VIEW sums").await.unwrap();
+        let error = loop {
+            match follower.line().await {
+                Ok(line) => assert_eq!(line, "2\t="),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.code(), Some(&SqlState::UNDEFINED_TABLE));
     });
 }
 

@@ -5,6 +5,7 @@ use std::fmt;
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName, Query};
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::Token;
+use serde::{Deserialize, Serialize};
 
 use super::reader::Reader;
 use super::with_commas;
@@ -33,6 +34,53 @@ pub struct ViewOptions {
     pub empty_on_restart: bool,
     /// `executor = '…'`: how its programs are run.
     pub executor: Option<ViewExecutor>,
+    /// `place = '…'`, `cell_memory = '…'`, `cell_cpu = …`: where its programs are run.
+    pub cell: ViewCell,
+}
+
+/// Where the programs of a materialized view are run, and with what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ViewCell {
+    /// The place.
+    pub place: ViewPlace,
+    /// Memory of the cell in MiB.
+    pub memory_mb: Option<u32>,
+    /// The processor that the cell is bound to.
+    pub cpu: Option<u32>,
+}
+
+/// A place where the programs of a materialized view are run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ViewPlace {
+    /// The process.
+    #[default]
+    Process,
+    /// A cell: a machine of its own.
+    Cell,
+    /// A thread that does what a cell does, for tests and comparisons.
+    Thread,
+}
+
+/// Each with the word that says so.
+const PLACES: &[(&str, ViewPlace)] =
+    &[("process", ViewPlace::Process), ("cell", ViewPlace::Cell), ("thread", ViewPlace::Thread)];
+
+impl ViewCell {
+    /// Whether the programs are run in the process.
+    pub fn is_process(&self) -> bool {
+        self.place == ViewPlace::Process
+    }
+
+    /// The options that say so.
+    pub fn options(&self) -> Vec<String> {
+        if self.is_process() {
+            return Vec::new();
+        }
+        let word = PLACES.iter().find(|(_, place)| *place == self.place).map_or("", |one| one.0);
+        let memory = self.memory_mb.map(|mb| format!("cell_memory = '{mb}MB'"));
+        let cpu = self.cpu.map(|cpu| format!("cell_cpu = {cpu}"));
+        [Some(format!("place = '{word}'")), memory, cpu].into_iter().flatten().collect()
+    }
 }
 
 /// How the programs of a materialized view are run: the slow twins are for comparisons.
@@ -95,6 +143,14 @@ fn options(reader: &mut Reader<'_>) -> Result<ViewOptions> {
         }
     }
     reader.expect_token(&Token::RParen)?;
+    let ViewOptions { executor, cell, .. } = options;
+    if cell.is_process() && cell != ViewCell::default() {
+        return Err(bad("only a view WITH (place = 'cell') has memory and a processor".to_owned()));
+    }
+    if !cell.is_process() && executor.is_some() {
+        return Err(bad("a cell has no choice of executors".to_owned())
+            .hint("The programs of cells are run as operations."));
+    }
     Ok(options)
 }
 
@@ -119,6 +175,22 @@ fn option(options: &mut ViewOptions, key: &str, value: &str) -> Result<()> {
         "executor" => match EXECUTORS.iter().find(|(word, _)| *word == value) {
             Some((_, executor)) => options.executor = Some(*executor),
             None => return Err(invalid("There are 'compiled', 'operations' and 'interpreted'.")),
+        },
+        "place" => match PLACES.iter().find(|(word, _)| *word == value) {
+            Some((_, place)) => options.cell.place = *place,
+            None => return Err(invalid("There are 'process', 'cell' and 'thread'.")),
+        },
+        "cell_memory" => {
+            let gigabytes = value.strip_suffix("GB").and_then(|number| number.parse().ok());
+            let megabytes = value.strip_suffix("MB").and_then(|number| number.parse().ok());
+            options.cell.memory_mb = megabytes.or(gigabytes.map(|number: u32| number << 10));
+            if !options.cell.memory_mb.is_some_and(|mb| (32..=4096).contains(&mb)) {
+                return Err(invalid("Give 32MB to 4GB."));
+            }
+        }
+        "cell_cpu" => match value.parse() {
+            Ok(cpu) => options.cell.cpu = Some(cpu),
+            Err(_) => return Err(invalid("Give the number of a processor.")),
         },
         "refresh" => {
             return Err(bad("parameter \"refresh\" cannot be set".to_owned()).hint(
@@ -145,11 +217,12 @@ impl fmt::Display for CreateMaterializedView {
         if !self.columns.is_empty() {
             write!(f, " ({})", with_commas(&self.columns))?;
         }
-        let ViewOptions { empty_on_restart, executor } = self.options;
+        let ViewOptions { empty_on_restart, executor, cell } = self.options;
         let word = |executor| EXECUTORS.iter().find(|(_, one)| *one == executor);
         let executor = executor.and_then(word).map(|(word, _)| format!("executor = '{word}'"));
         let restart = empty_on_restart.then(|| "on_restart = 'empty'".to_owned());
-        let options: Vec<String> = restart.into_iter().chain(executor).collect();
+        let options: Vec<String> =
+            restart.into_iter().chain(executor).chain(cell.options()).collect();
         if !options.is_empty() {
             write!(f, " WITH ({})", with_commas(&options))?;
         }

@@ -67,7 +67,7 @@ pub(crate) use grammar::parse;
 pub use identity::{AlterIdentities, IdentityChange, TableChange};
 pub use identity_order::named_sequence;
 pub use limits::TIES;
-pub use materialized::{CreateMaterializedView, ViewExecutor, ViewOptions};
+pub use materialized::{CreateMaterializedView, ViewCell, ViewExecutor, ViewOptions, ViewPlace};
 pub use merged_alias::merged_alias;
 pub use moves::MoveTo;
 pub use owned::{OwnedStatement, RightsChange};

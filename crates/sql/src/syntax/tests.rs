@@ -281,6 +281,11 @@ const READ: &[(&str, &str)] = &[
         "CREATE MATERIALIZED VIEW IF NOT EXISTS s.v (a, \"B\") WITH (on_restart = 'empty', \
          executor = 'interpreted') AS SELECT x, y FROM t",
     ),
+    (
+        "CREATE MATERIALIZED VIEW v WITH (cell_cpu = 1, place = cell, cell_memory = '1GB') AS SELECT 1",
+        "CREATE MATERIALIZED VIEW v WITH (place = 'cell', cell_memory = '1024MB', cell_cpu = 1) \
+         AS SELECT 1",
+    ),
     ("ALTER MATERIALIZED VIEW v RENAME TO w", "ALTER MATERIALIZED VIEW v RENAME TO w"),
     ("ALTER VIEW IF EXISTS a.v SET SCHEMA b", "ALTER VIEW IF EXISTS a.v SET SCHEMA b"),
     ("ALTER INDEX i RENAME TO j", "ALTER INDEX i RENAME TO j"),

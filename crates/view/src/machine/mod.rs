@@ -270,6 +270,11 @@ impl Machine {
         self.maps.watches[self.output].log.live() > 0
     }
 
+    /// See [`crate::Engine::noted_groups`].
+    pub fn noted_groups(&self) -> usize {
+        self.maps.watches[self.output].log.live()
+    }
+
     /// See [`crate::Engine::drain_changes`].
     pub fn drain(
         &mut self,
@@ -285,24 +290,28 @@ impl Machine {
         Ok(())
     }
 
-    /// See [`crate::Engine::for_each_row`].
+    /// See [`crate::Engine::for_each_keyed_row`].
     pub fn for_each_row(
         &mut self,
         env: &mut Environment,
-        each: &mut dyn FnMut(&[u64]),
+        each: &mut dyn FnMut(&[u64], &[u64]),
     ) -> Result<(), ApplyError> {
         let map = self.maps.watches[self.output].map;
         let key_words = self.maps.all[map].key_words;
-        let mut keys = Vec::new();
+        let (mut keys, mut made) = (Vec::new(), Vec::new());
         if key_words > 0 {
             self.maps.for_each_entry(map, &mut |key, _| keys.extend_from_slice(key));
         }
         // A map without a key always has one group.
         for number in 0..keys.len().checked_div(key_words).unwrap_or(1) {
             let key = &keys[number * key_words..][..key_words];
-            run::with_row(self.output, key, None, &mut self.maps, env, |_, row| {
-                row.into_iter().for_each(&mut *each);
+            let exists = run::with_row(self.output, key, None, &mut self.maps, env, |_, row| {
+                copy(row, &mut made)
             })?;
+            if exists {
+                let maker = self.maps.watches[self.output].row.as_ref().expect("put back");
+                each(maker.registers.words(0, key_words), &made);
+            }
         }
         Ok(())
     }
