@@ -13,6 +13,7 @@
 
 mod arguments;
 mod array_syntax;
+pub mod cte_scopes;
 pub mod groupings;
 mod hypothetical;
 pub mod locking;

@@ -13,7 +13,7 @@ use halcyon_sql::identifier::{fold, parts, quote_ident};
 use halcyon_sql::parse::{parse_expr, parse_query};
 
 use crate::user_types;
-use halcyon_sql::cte_scopes::CteScopes;
+use halcyon_dialect::cte_scopes::CteScopes;
 
 /// Writes the schema before the name of every relation that the catalog knows.
 pub fn qualify(catalog: &Catalog, search_path: &[String], query: &mut Query) {

@@ -10,7 +10,6 @@
 
 pub mod client_types;
 pub mod coerce;
-pub mod cte_scopes;
 pub mod diagnose;
 pub mod enums;
 pub mod error;

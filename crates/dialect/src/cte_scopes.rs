@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{ObjectName, Query, Statement, TableObject, Visit, Visitor};
 
-use crate::identifier::{fold, parts};
+use halcyon_sql::identifier::{fold, parts};
 
 /// What a visitor keeps while it is on its way: call [`CteScopes::enter`] and [`CteScopes::leave`] at each query.
 #[derive(Debug, Default)]
@@ -100,7 +100,7 @@ pub fn relations_of(statement: &Statement) -> Vec<ObjectName> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parse::parse_query;
+    use halcyon_sql::parse::parse_query;
 
     fn names(query: &str) -> Vec<String> {
         let query = parse_query(query).expect("a query");
