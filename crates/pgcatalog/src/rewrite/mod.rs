@@ -78,6 +78,7 @@ impl VisitorMut for Rewriter<'_> {
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         exprs::without_schema(expr);
+        subqueries::keep_rows(expr);
         ControlFlow::Continue(())
     }
 

@@ -1,4 +1,5 @@
-//! Subqueries in expressions: `ARRAY(SELECT …)`, and EXISTS in a SELECT list.
+//! Subqueries in expressions: `ARRAY(SELECT …)`, and scalar ones, which DataFusion plans when
+//! they are aggregates, correlated or not.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -6,16 +7,19 @@ use std::sync::{Arc, OnceLock};
 
 use datafusion::execution::SessionStateDefaults;
 use datafusion::logical_expr::AggregateUDF;
+use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments,
-    GroupByExpr, Ident, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, TableAlias,
-    TableAliasColumnDef, TableFactor, Value, ValueWithSpan, Visit, VisitMut, Visitor, VisitorMut,
+    BinaryOperator, CaseWhen, Expr, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
+    FunctionArguments, GroupByExpr, Ident, LimitClause, OrderByExpr, OrderByKind, Query, Select,
+    SelectItem, SetExpr, TableAlias, TableAliasColumnDef, TableFactor, Value, ValueWithSpan, Visit,
+    VisitMut, Visitor, VisitorMut,
 };
 
 use halcyon_dialect::many_rows::returns_rows;
 use halcyon_sql::parse::parse_own_query;
 
-use super::{call, empty, function_name, number, parts};
+use super::{call, empty, folded, function_name, number, parts};
+use crate::SCHEMAS;
 
 /// Rewrites one expression whose operands are done.
 pub(super) fn rewrite(expr: &mut Expr) {
@@ -27,8 +31,38 @@ pub(super) fn rewrite(expr: &mut Expr) {
                 *expr = array(query);
             }
         }
+        Expr::Subquery(query) => {
+            if !skips_rows(query)
+                && let Some(select) = plain_select(query)
+                && select.from.iter().all(|from| {
+                    is_system(&from.relation) && from.joins.iter().all(|j| is_system(&j.relation))
+                })
+                && !select.from.is_empty()
+                && is_correlated(select)
+            {
+                *expr = single(query);
+            }
+        }
         _ => {}
     }
+}
+
+/// Puts the query under ANY or ALL, whose rows are all wanted, into brackets, so that no aggregate is made of it.
+pub(super) fn keep_rows(expr: &mut Expr) {
+    if let Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } = expr
+        && let Expr::Subquery(query) = right.as_mut()
+        && plain_select(query).is_some()
+    {
+        let mut outer = parse_own_query("(SELECT 1)");
+        std::mem::swap(&mut outer, query);
+        query.body = Box::new(SetExpr::Query(Box::new(outer)));
+    }
+}
+
+/// Whether a SELECT is seen to name columns of a query around it.
+fn is_correlated(select: &Select) -> bool {
+    let inner = aliases(select);
+    select.visit(&mut Outer(&inner)).is_break()
 }
 
 /// Whether a SELECT list names parameters, which a statement has though nobody reads the list.
@@ -73,6 +107,130 @@ pub(super) fn exists_as_count(select: &mut Select) {
         if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
             let _ = VisitMut::visit(expr, &mut Count);
         }
+    }
+}
+
+/// A scalar subquery as an aggregate. It has one row at most, so the aggregate is that row's value.
+///
+/// DataFusion takes the rows of outer and inner query together by equalities only. Conditions of
+/// another kind that mention the outer query are lifted out of the subquery: those of the outer
+/// query alone as they are, mixed ones with the inner columns as subqueries of their own.
+fn single(query: &Query) -> Expr {
+    let mut query = Box::new(query.clone());
+    let mut lifted = Vec::new();
+    if let SetExpr::Select(select) = query.body.as_mut() {
+        let inner = aliases(select);
+        let mut kept = None;
+        for condition in select.selection.take().map(conjuncts).unwrap_or_default() {
+            match stays(&condition, &inner) {
+                true => kept = Some(and(kept, condition)),
+                false => lifted.push(condition),
+            }
+        }
+        select.selection = kept;
+        let whole = query.clone();
+        for condition in &mut lifted {
+            let _ = VisitMut::visit(condition, &mut Inner { aliases: &inner, query: &whole });
+        }
+    }
+    aggregate(&mut query, "first_value");
+    let value = Expr::Subquery(query);
+    match lifted.into_iter().reduce(|all, condition| and(Some(all), condition)) {
+        None => value,
+        Some(condition) => Expr::Case {
+            case_token: AttachedToken::empty(),
+            end_token: AttachedToken::empty(),
+            operand: None,
+            conditions: vec![CaseWhen { condition, result: value }],
+            else_result: None,
+        },
+    }
+}
+
+/// Replaces columns of the subquery by subqueries that give them.
+struct Inner<'a> {
+    aliases: &'a [String],
+    query: &'a Query,
+}
+
+impl VisitorMut for Inner<'_> {
+    type Break = ();
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::CompoundIdentifier(path) = expr
+            && self.aliases.contains(&folded(&path[0]))
+        {
+            let mut query = Box::new(self.query.clone());
+            if let SetExpr::Select(select) = query.body.as_mut() {
+                select.projection = vec![SelectItem::UnnamedExpr(expr.clone())];
+            }
+            query.order_by = None;
+            aggregate(&mut query, "first_value");
+            *expr = Expr::Subquery(query);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn and(left: Option<Expr>, right: Expr) -> Expr {
+    match left {
+        None => right,
+        Some(left) => {
+            Expr::BinaryOp { left: Box::new(left), op: BinaryOperator::And, right: Box::new(right) }
+        }
+    }
+}
+
+fn conjuncts(condition: Expr) -> Vec<Expr> {
+    match condition {
+        Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
+            let mut all = conjuncts(*left);
+            all.extend(conjuncts(*right));
+            all
+        }
+        other => vec![other],
+    }
+}
+
+/// Names by which the SELECT's own tables are called.
+fn aliases(select: &Select) -> Vec<String> {
+    let relations = select.from.iter().flat_map(|from| {
+        std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation))
+    });
+    let name = |relation: &TableFactor| match relation {
+        TableFactor::Table { alias: Some(alias), .. }
+        | TableFactor::Derived { alias: Some(alias), .. } => Some(folded(&alias.name)),
+        TableFactor::Table { name, .. } => parts(name)?.pop(),
+        _ => None,
+    };
+    relations.filter_map(name).collect()
+}
+
+/// Looks for a column behind a name that is none of these.
+struct Outer<'a>(&'a [String]);
+
+impl Visitor for Outer<'_> {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        match expr {
+            Expr::CompoundIdentifier(path) if !self.0.contains(&folded(&path[0])) => {
+                ControlFlow::Break(())
+            }
+            _ => ControlFlow::Continue(()),
+        }
+    }
+}
+
+/// Whether a condition may stay in the subquery: it mentions no outer column, or it is an equality
+/// of an inner and an outer one.
+fn stays(condition: &Expr, inner: &[String]) -> bool {
+    let mentions_outer = |expr: &Expr| expr.visit(&mut Outer(inner)).is_break();
+    match condition {
+        Expr::BinaryOp { left, op: BinaryOperator::Eq, right } => {
+            !(mentions_outer(left) && mentions_outer(right))
+        }
+        other => !mentions_outer(other),
     }
 }
 
@@ -204,6 +362,24 @@ fn aggregates() -> &'static HashSet<String> {
         };
         all.flat_map(names).collect()
     })
+}
+
+/// Whether the query has an OFFSET.
+fn skips_rows(query: &Query) -> bool {
+    match &query.limit_clause {
+        Some(LimitClause::LimitOffset { offset, .. }) => offset.is_some(),
+        Some(LimitClause::OffsetCommaLimit { .. }) => true,
+        None => false,
+    }
+}
+
+fn is_system(relation: &TableFactor) -> bool {
+    match relation {
+        TableFactor::Table { name, args: None, .. } => {
+            parts(name).is_some_and(|parts| parts.len() > 1 && SCHEMAS.contains(&parts[0].as_str()))
+        }
+        _ => false,
+    }
 }
 
 /// Puts the query's one output into an aggregate, which takes over its ORDER BY.
