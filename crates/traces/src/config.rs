@@ -1,6 +1,8 @@
 //! Where spans go and which: the command line's address, and the environment variables of OpenTelemetry's
 //! specification ("Environment Variable Specification" and "OpenTelemetry Protocol Exporter").
 
+use std::fmt;
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -34,6 +36,34 @@ pub struct Config {
     /// Statements of a request.
     pub batch: usize,
 }
+
+/// Why there is no tracer.
+#[derive(Debug)]
+pub enum StartError {
+    /// No certificates to judge the collector by.
+    Certificates {
+        /// The file; `None`: none of the system's was found.
+        file: Option<PathBuf>,
+        /// What is wrong.
+        reason: String,
+    },
+    /// There is no thread to be had.
+    Thread(io::Error),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StartError::Certificates { file: Some(file), reason } => {
+                write!(f, "traces: {}: {reason}", file.display())
+            }
+            StartError::Certificates { file: None, reason } => write!(f, "traces: {reason}"),
+            StartError::Thread(error) => write!(f, "traces: no thread: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}
 
 /// Path of traces below an endpoint of all signals.
 const PATH: &str = "v1/traces";

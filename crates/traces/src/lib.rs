@@ -21,7 +21,7 @@ pub mod span;
 mod tracer;
 
 pub use comment::Commented;
-pub use config::Config;
+pub use config::{Config, StartError};
 pub use context::Context;
 pub use span::{Phase, Recording, Value};
-pub use tracer::{Counts, StartError, Tracer};
+pub use tracer::{Counts, Tracer};

@@ -18,8 +18,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
 
-use crate::config::Config;
-use crate::tracer::StartError;
+use crate::config::{Config, StartError};
 
 /// The most bytes of an answer.
 const ANSWER_BYTES_MAX: usize = 64 << 10;

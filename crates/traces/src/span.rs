@@ -8,7 +8,6 @@ use std::time::Duration;
 use halcyon_base::clock::{self, Moment};
 
 use crate::context::{Context, SpanId, TraceId};
-use crate::tracer::Tracer;
 
 /// A part of a statement's way, and a child span of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,9 +126,15 @@ pub struct Finished {
     pub error: Option<(String, String)>,
 }
 
+/// The place where statements go when they have ended.
+pub(crate) trait Sink: Send + Sync {
+    /// Takes a statement. Never waits for the collector.
+    fn take(&self, span: Finished);
+}
+
 /// A statement that is being recorded. Dropping it ends and sends it.
 pub struct Recording {
-    tracer: Arc<Tracer>,
+    sink: Arc<dyn Sink>,
     span: Finished,
     current: Option<(Phase, Moment)>,
     is_wanted: bool,
@@ -138,7 +143,7 @@ pub struct Recording {
 impl Recording {
     /// Begins a statement that has begun at `from`, in the trace of `parent` or one of its own.
     pub(crate) fn new(
-        tracer: Arc<Tracer>,
+        sink: Arc<dyn Sink>,
         trace: TraceId,
         parent: Option<Context>,
         from: Moment,
@@ -155,7 +160,7 @@ impl Recording {
             attributes: Vec::new(),
             error: None,
         };
-        Recording { tracer, span, current: None, is_wanted: true }
+        Recording { sink, span, current: None, is_wanted: true }
     }
 
     /// The statement is in a phase from now on, which ends the one before.
@@ -230,7 +235,7 @@ impl Drop for Recording {
         self.leave_at(now);
         self.span.to = now;
         let left = self.span.left();
-        self.tracer.take(mem::replace(&mut self.span, left));
+        self.sink.take(mem::replace(&mut self.span, left));
     }
 }
 

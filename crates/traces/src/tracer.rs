@@ -1,9 +1,6 @@
 //! The tracer: a bounded queue between statements that end and the thread that sends them.
 
-use std::fmt;
-use std::io;
 use std::mem;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
@@ -15,11 +12,11 @@ use halcyon_base::clock::Moment;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::config::Config;
+use crate::config::{Config, StartError};
 use crate::context::{Context, TraceId};
 use crate::otlp;
 use crate::post::{Post, Undelivered};
-use crate::span::{Finished, Recording};
+use crate::span::{Finished, Recording, Sink};
 
 /// Tries of a batch.
 const TRIES_MAX: u32 = 5;
@@ -65,34 +62,6 @@ pub struct Counts {
     pub waiting: u64,
 }
 
-/// Why there is no tracer.
-#[derive(Debug)]
-pub enum StartError {
-    /// No certificates to judge the collector by.
-    Certificates {
-        /// The file; `None`: none of the system's was found.
-        file: Option<PathBuf>,
-        /// What is wrong.
-        reason: String,
-    },
-    /// There is no thread to be had.
-    Thread(io::Error),
-}
-
-impl fmt::Display for StartError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            StartError::Certificates { file: Some(file), reason } => {
-                write!(f, "traces: {}: {reason}", file.display())
-            }
-            StartError::Certificates { file: None, reason } => write!(f, "traces: {reason}"),
-            StartError::Thread(error) => write!(f, "traces: no thread: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for StartError {}
-
 impl Tracer {
     /// Starts the thread that sends.
     pub fn start(config: Config) -> Result<Arc<Tracer>, StartError> {
@@ -127,7 +96,7 @@ impl Tracer {
     pub fn begin(self: &Arc<Self>, parent: Option<Context>, from: Moment) -> Option<Recording> {
         let trace = parent.as_ref().map_or_else(TraceId::random, |parent| parent.trace);
         let takes = self.config.sampler.takes(trace, parent.as_ref());
-        takes.then(|| Recording::new(Arc::clone(self), trace, parent, from))
+        takes.then(|| Recording::new(Arc::<Self>::clone(self), trace, parent, from))
     }
 
     /// What has become of statements so far.
@@ -139,25 +108,6 @@ impl Tracer {
             failed: count(&self.counts.failed),
             refused: count(&self.counts.refused),
             waiting: self.queue.lock().len() as u64,
-        }
-    }
-
-    /// Takes a statement that has ended. Never waits for the collector.
-    pub(crate) fn take(&self, span: Finished) {
-        if span.took() < self.config.least && span.error.is_none() {
-            return;
-        }
-        let waiting = {
-            let mut queue = self.queue.lock();
-            if queue.len() >= self.config.queue {
-                self.counts.dropped.fetch_add(1, Ordering::Relaxed);
-                return;
-            }
-            queue.push(span);
-            queue.len()
-        };
-        if waiting == self.config.batch {
-            self.due.notify_one();
         }
     }
 
@@ -187,6 +137,26 @@ impl Tracer {
         match queue.len() <= self.config.batch {
             true => mem::take(&mut *queue),
             false => queue.drain(..self.config.batch).collect(),
+        }
+    }
+}
+
+impl Sink for Tracer {
+    fn take(&self, span: Finished) {
+        if span.took() < self.config.least && span.error.is_none() {
+            return;
+        }
+        let waiting = {
+            let mut queue = self.queue.lock();
+            if queue.len() >= self.config.queue {
+                self.counts.dropped.fetch_add(1, Ordering::Relaxed);
+                return;
+            }
+            queue.push(span);
+            queue.len()
+        };
+        if waiting == self.config.batch {
+            self.due.notify_one();
         }
     }
 }
