@@ -88,7 +88,9 @@ fn changes_since_a_position_make_the_rows_that_the_cell_has() {
                 match rng.below(8) {
                     0 => cell.kill(),
                     1 => cell.confirm(sequence, &never).expect("the cell answers"),
-                    2 => drop(cell.save().expect("the cell answers")),
+                    2 => {
+                        cell.save().expect("the cell answers");
+                    }
                     3..6 => mirror.follow(&mut cell),
                     _ => {}
                 }
@@ -108,9 +110,13 @@ fn events_that_are_taken_back_leave_the_rows_as_they_were() {
         let mut cell = cell(place, &samples::axfinder());
         let mut mirror = Mirror::default();
         let (kept, taken) = batches.split_at(20);
-        kept.iter().for_each(|batch| drop(cell.feed(batch).expect("accepted")));
+        for batch in kept {
+            cell.feed(batch).expect("accepted");
+        }
         mirror.follow(&mut cell);
-        taken.iter().for_each(|batch| drop(cell.feed(batch).expect("accepted")));
+        for batch in taken {
+            cell.feed(batch).expect("accepted");
+        }
         let widths = cell.row_words().to_vec();
         for (at, batch) in taken.iter().enumerate().rev() {
             if at == 7 {

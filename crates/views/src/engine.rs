@@ -7,6 +7,7 @@ use crate::error::ViewError;
 use crate::placed::CellEngine;
 
 /// The engine of one view.
+#[expect(clippy::large_enum_variant, reason = "one per view, and every event goes through it")]
 pub(crate) enum ViewEngine {
     /// The program runs in this process: every call is complete when it returns.
     Process(Engine),
