@@ -189,8 +189,14 @@ unsafe extern "C" fn statement_execute_query(
     }
     // SAFETY: the function above has just put a stream there, which is taken over.
     let inner = unsafe { FFI_ArrowArrayStream::from_raw(out) };
-    let mut error = FFI_AdbcError::default();
-    error.vendor_code = ADBC_ERROR_VENDOR_CODE_PRIVATE_DATA;
+    let error = FFI_AdbcError {
+        message: ptr::null_mut(),
+        vendor_code: ADBC_ERROR_VENDOR_CODE_PRIVATE_DATA,
+        sqlstate: [0; 5],
+        release: None,
+        private_data: ptr::null_mut(),
+        private_driver: ptr::null(),
+    };
     let told = Box::new(Told { inner, slot: left.slot, error, status: ADBC_STATUS_OK });
     let stream = FFI_ArrowArrayStream {
         get_schema: Some(get_schema),

@@ -47,9 +47,14 @@ fn table() -> Box<FFI_AdbcDriver> {
 }
 
 fn error() -> FFI_AdbcError {
-    let mut error = FFI_AdbcError::default();
-    error.vendor_code = ADBC_ERROR_VENDOR_CODE_PRIVATE_DATA;
-    error
+    FFI_AdbcError {
+        message: null_mut(),
+        vendor_code: ADBC_ERROR_VENDOR_CODE_PRIVATE_DATA,
+        sqlstate: [0; 5],
+        release: None,
+        private_data: null_mut(),
+        private_driver: null(),
+    }
 }
 
 impl Objects {
@@ -143,7 +148,7 @@ fn the_entry_points_know_two_versions_of_the_standard() {
 fn an_error_of_version_1_0_is_not_written_beyond() {
     let mut o = Objects::new();
     let marker = 0x5A5A_usize as *mut c_void;
-    let mut old = FFI_AdbcError::default();
+    let mut old = error();
     (old.vendor_code, old.private_data) = (0, marker);
     let text = c"SELECT * FROM nothing";
     assert_eq!(o.sql(text), ADBC_STATUS_OK);
