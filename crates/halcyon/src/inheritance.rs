@@ -9,8 +9,8 @@
 use std::sync::{Arc, Weak};
 
 use halcyon_base::ids::SessionId;
+use halcyon_workload::{band_number, is_of_engine};
 
-use crate::session_class::{band_number, is_of_engine};
 use crate::shared::Shared;
 
 /// Has waits for locks lend priorities from now on. Databases without classes of users need none.

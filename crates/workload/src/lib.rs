@@ -39,6 +39,7 @@ mod mapping;
 mod problem;
 mod rules;
 mod snapshot;
+mod standing;
 pub mod target;
 mod value;
 
@@ -51,4 +52,5 @@ pub use mapping::{Choice, Context, Object, Resolution};
 pub use problem::{Problem, ProblemKind};
 pub use rules::{Action, Condition, Measure, Rule, RuleDefinition, Usage, act};
 pub use snapshot::{AUTO_CLASS_FROM, Class, Shares, Snapshot};
+pub use standing::{band_number, is_gated, is_of_engine, quotas_of};
 pub use value::CacheClass;

@@ -7,11 +7,10 @@ use halcyon_plan::engine::DataFusion;
 use halcyon_plan::executions::{Execution, Place};
 use halcyon_task::{ClassId as TaskClass, Waits};
 use halcyon_workload::gate::{EVENTS, Observation, Ready};
-use halcyon_workload::{CLASSES, ClassId, Snapshot, Usage};
+use halcyon_workload::{CLASSES, ClassId, Snapshot, Usage, band_number, quotas_of};
 use parking_lot::Mutex;
 
 use super::Workload;
-use crate::session_class::{band_number, quotas_of};
 
 /// A rule that has come to a statement.
 #[derive(Clone)]
