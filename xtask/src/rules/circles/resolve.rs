@@ -1,5 +1,7 @@
 //! Which module a path leads to, and the edges between siblings that follow.
 
+use std::cell::RefCell;
+use std::collections::HashSet;
 use std::fmt;
 
 use super::module::{Mention, Module};
@@ -39,7 +41,7 @@ impl fmt::Display for Edge {
 pub fn edges(modules: &Crate) -> Vec<Edge> {
     let mut found = Vec::new();
     for module in &modules.modules {
-        let resolver = Resolver { modules, origin: module };
+        let resolver = Resolver { modules, origin: module, asked: RefCell::default() };
         for mention in &module.mentions {
             let target = resolver.target(mention);
             found.extend(target.and_then(|target| edge(module, target, mention)));
@@ -65,11 +67,15 @@ fn edge(from: &Module, to: &Module, mention: &Mention) -> Option<Edge> {
 struct Resolver<'a> {
     modules: &'a Crate,
     origin: &'a Module,
+    /// Names that modules' globs were asked for on the way to one target: globs of globs meet in the same
+    /// modules again and again.
+    asked: RefCell<HashSet<(&'a [String], Vec<String>)>>,
 }
 
 impl<'a> Resolver<'a> {
     /// The module that a path leads to; `None` if it leaves the crate or names a local thing.
     fn target(&self, mention: &Mention) -> Option<&'a Module> {
+        self.asked.borrow_mut().clear();
         if let [only] = &mention.segments[..] {
             // A name without `::` is declared here, imported by name (the import is a mention of
             // its own), or comes by a glob.
@@ -152,6 +158,10 @@ impl<'a> Resolver<'a> {
         if hops == HOPS_MAX || at.declared.contains(name) {
             return None;
         }
+        let whole = [&[name.to_owned()], behind].concat();
+        if !self.asked.borrow_mut().insert((&at.path[..], whole.clone())) {
+            return None;
+        }
         let globs = at.imports.iter().filter(|import| import.name.is_none());
         let mut sources = globs.filter_map(|glob| self.walk(at, &glob.segments, hops + 1));
         sources.find_map(|source| {
@@ -161,7 +171,6 @@ impl<'a> Resolver<'a> {
             if source.declared.contains(name) {
                 return Some(source);
             }
-            let whole = [&[name.to_owned()], behind].concat();
             self.descend(source, &whole, hops + 1, true)
         })
     }
