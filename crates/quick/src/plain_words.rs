@@ -76,11 +76,7 @@ pub fn marked(tokens: &mut [TokenWithSpan]) {
 }
 
 /// Whether a word is a name between such tokens.
-fn is_name<'t>(
-    word: &str,
-    before: Option<&Token>,
-    behind: &mut dyn Iterator<Item = &'t Token>,
-) -> bool {
+fn is_name(word: &str, before: Option<&Token>, behind: &mut dyn Iterator<Item = &Token>) -> bool {
     let is = |names: &[&str]| names.iter().any(|name| name.eq_ignore_ascii_case(word));
     if is(&["top"]) {
         return true;
@@ -140,7 +136,7 @@ fn ends_operand(token: Option<&Token>) -> bool {
 }
 
 /// Whether an alias may end before a token.
-fn ends_alias<'t>(next: Option<&Token>, behind: &mut dyn Iterator<Item = &'t Token>) -> bool {
+fn ends_alias(next: Option<&Token>, behind: &mut dyn Iterator<Item = &Token>) -> bool {
     use Keyword::*;
     const ENDS: &[Keyword] = &[
         CROSS, EXCEPT, FETCH, FOR, FROM, GROUP, HAVING, INTERSECT, INTO, JOIN, LIMIT, NATURAL,
