@@ -55,7 +55,7 @@ pub(super) fn keep_rows(expr: &mut Expr) {
     {
         let mut outer = parse_own_query("(SELECT 1)");
         std::mem::swap(&mut outer, query);
-        query.body = Box::new(SetExpr::Query(Box::new(outer)));
+        *query.body = SetExpr::Query(Box::new(outer));
     }
 }
 
