@@ -265,7 +265,7 @@ fn int(value: i32) -> Value {
 fn array(items: &[Value]) -> Value {
     let mut bytes = vec![];
     items.iter().for_each(|item| halcyon_value::array::push(&mut bytes, item.as_ref()));
-    Value::Bytes(bytes.into())
+    Value::Bytes(bytes)
 }
 
 /// Items with every kind of index, in one table and in one of four partitions.
