@@ -1,5 +1,5 @@
 //! Rust in documents compiles and runs: each block stands, line by line, in an example of crate
-//! `halcyon`, and the examples run here.
+//! `halcyon`, and the examples run here; or in that of crate `adbc`, which compiles and wants an installed library.
 
 #[path = "../../../halcyon/examples/embedded.rs"]
 mod embedded;
@@ -10,9 +10,10 @@ use crate::files::{read, relative_paths};
 use crate::page::{Content, pieces};
 
 /// Sources of the examples above.
-const EXAMPLES: [&str; 2] = [
+const EXAMPLES: [&str; 3] = [
     include_str!("../../../halcyon/examples/embedded.rs"),
     include_str!("../../../halcyon/examples/guide.rs"),
+    include_str!("../../../adbc/examples/manager.rs"),
 ];
 
 /// The code without white space: a block may be indented differently, and its lines may be broken

@@ -170,9 +170,13 @@ pages! {
     workload: "docs/guide/workload.md",
 }
 
-/// Pages that another test writes and compares, and the one whose Python `tests/python` runs.
-const OTHERS: &[&str] =
-    &["docs/guide/functions.md", "docs/guide/settings.md", "docs/guide/python.md"];
+/// Pages that another test writes and compares, and those whose Python `tests/python` and `tests/adbc` run.
+const OTHERS: &[&str] = &[
+    "docs/guide/functions.md",
+    "docs/guide/settings.md",
+    "docs/guide/python.md",
+    "docs/guide/adbc.md",
+];
 
 #[test]
 fn every_page_of_the_guide_is_run_and_listed() {
