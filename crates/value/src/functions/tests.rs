@@ -89,6 +89,8 @@ fn functions_mean_what_they_say() {
         ("position", &[t("abc"), t("c")], Value::Int32(3)),
         ("starts_with", &[t("abc"), t("ab")], Value::Bool(true)),
         ("like_escape", &[t("a!%"), t("!")], made("a\\%")),
+        ("similar_parts", &[t("%#\"o_b#\"%"), t("#")], made("^(?:(?s:.*?))(o(?s:.)b)(?:(?s:.*))$")),
+        ("extract_refused", &[ValueRef::Null, noon], Value::Null),
         ("similar_to_escape", &[t("a%")], made("^(?:a(?s:.*))$")),
         ("abs", &[ValueRef::Int16(-3)], Value::Int16(3)),
         ("abs", &[ValueRef::Decimal(-3)], Value::Decimal(3)),
