@@ -101,7 +101,7 @@ fn is_keyword(token: &Token, list: &[Keyword]) -> bool {
 /// Whether an interval's constant may go on with a token.
 fn begins_span(token: &Token) -> bool {
     match token {
-        Token::Word(word) => word.keyword == Keyword::NoKeyword,
+        Token::Word(word) => matches!(word.keyword, Keyword::NoKeyword | Keyword::INTERVAL),
         Token::SingleQuotedString(_)
         | Token::EscapedStringLiteral(_)
         | Token::DollarQuotedString(_)

@@ -728,18 +728,18 @@ fn concat(function: Function, args: &[Ir], pool: &mut Pool) -> Fun<Text> {
     let skip = function == Function::ConcatSkip;
     let args: Vec<Fun<Text>> = args.iter().map(|arg| text_fun(arg, pool)).collect();
     fun::<Text>(move |frame| {
-        let mut made = text::builder(frame.arena);
+        let (mut made, mut is_null) = (text::builder(frame.arena), false);
+        // Operands behind a NULL may fail.
         for arg in &args {
             match arg(frame)? {
                 Some(text) => {
                     text::require_room(made.len() + text.len())?;
                     made.push_str(text);
                 }
-                None if skip => {}
-                None => return Ok(None),
+                None => is_null = !skip,
             }
         }
-        Ok(Some(made.into_bump_str()))
+        Ok((!is_null).then(|| made.into_bump_str()))
     })
 }
 
