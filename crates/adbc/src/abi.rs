@@ -104,8 +104,8 @@ unsafe extern "C" fn statement_bind(
         return unsafe { failed(error, invalid("values or their schema are a null pointer")) };
     }
     let take = || -> Result<Box<dyn RecordBatchReader + Send>, Error> {
-        // SAFETY: the caller's structures, which are given to the driver with this call.
         let (values, schema) =
+            // SAFETY: the caller's structures, which are given to the driver with this call.
             unsafe { (FFI_ArrowArray::from_raw(values), FFI_ArrowSchema::from_raw(schema)) };
         if values.is_released() || schema.release.is_none() {
             return Err(invalid("values or their schema have been released"));

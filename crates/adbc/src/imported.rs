@@ -140,8 +140,8 @@ unsafe fn require_counts(array: &FFI_ArrowArray, ty: &DataType) -> Result<()> {
             let lengths = buffer(array.n_buffers as usize - 1).cast::<i64>();
             let lengths = (!lengths.is_null()).then_some(lengths);
             let lengths = lengths.ok_or_else(|| malformed("array: no lengths of buffers"))?;
-            // SAFETY: a number for each buffer but the first two and this one.
             let mut each = (0..array.n_buffers as usize - 3)
+                // SAFETY: a number for each buffer but the first two and this one.
                 .map(|at| unsafe { lengths.add(at).read_unaligned() });
             if each.any(|length| !(0..MOST).contains(&length)) {
                 return Err(malformed("array: a buffer of less than no bytes"));

@@ -379,8 +379,8 @@ fn random_bytes_as_values_are_refused_or_taken_and_never_break_the_driver() {
         };
         let column = Field::new("t", DataType::Utf8, true);
         let ty = DataType::Struct(vec![column].into());
-        // SAFETY: as above.
         let data =
+            // SAFETY: as above.
             unsafe { ArrayData::builder(ty).len(rows).add_child_data(data).build_unchecked() };
         let (mut array, mut schema) = to_ffi(&data).unwrap();
         assert_eq!(o.option(c"adbc.ingest.target_table", c"t"), ADBC_STATUS_OK);
@@ -456,8 +456,8 @@ fn spoil(
     formats: &[&'static CStr],
 ) {
     let pick = formats[random.next() as usize % formats.len()].to_owned();
-    // SAFETY: the structures are those of Arrow's C data interface, made above; a schema's release function frees the
-    // text that stands as its format, and an array's looks at no field that is changed here.
+    // A schema's release function frees the text that stands as its format.
+    // SAFETY: Arrow's C structures, made by the caller; an array's release looks at no field that is changed here.
     unsafe {
         let array = (&raw mut *array).cast::<CArray>();
         let child = *schema.children;
