@@ -25,13 +25,12 @@ use datafusion::sql::sqlparser::ast::{
     CopyLegacyOption, CopyOption, CopySource, CopyTarget, Ident, SelectItem,
 };
 use halcyon_base::progress::{self, Kind, Phase, Unit};
-use halcyon_store::Partition;
 use halcyon_txn::{Mode, Savepoint, Transaction};
 
 use halcyon_catalog::{Privilege, Table};
 use halcyon_exec::deferrable::DeferrableCheck;
 use halcyon_exec::dml::bulk::Writer;
-use halcyon_exec::dml::{Cell, QuerySource, Scope, Target, default_cell};
+use halcyon_exec::dml::{Cell, QuerySource, Scope, Target, default_cell, owned_roots};
 use halcyon_exec::point::Scratch;
 use halcyon_exec::upkeep::{self, FedViews};
 use halcyon_plan::bind::{Binder, result_columns};
@@ -420,7 +419,7 @@ impl CopyPlan {
         let work = progress::begin(kind, table.as_ref().map(|table| table.shown()));
         let is_all = |table: &Arc<Table>| source.tables().iter().all(|read| read.id == table.id);
         let rows = table.as_ref().filter(|table| is_all(table)).map(|_| {
-            let roots = roots_of(source, roots);
+            let roots = owned_roots(source.tables(), roots).expect(DECLARED);
             roots.iter().flatten().map(|root| root.row_count()).sum()
         });
         work.stage(Phase::Copying, Unit::Rows, rows);
@@ -483,21 +482,7 @@ fn unfinished(path: &Path) -> std::io::Result<(Option<PathBuf>, std::fs::File)> 
     Ok((Some(beside), file))
 }
 
-/// Owned roots of what a COPY TO reads.
-fn roots_of(source: &QuerySource, roots: Roots<'_>) -> Vec<Vec<triomphe::Arc<Partition>>> {
-    match roots {
-        Roots::Snapshot(roots) => roots.to_vec(),
-        Roots::Locked(tx, locks) => {
-            let root = |table: usize, partition: u32| {
-                tx.root(locks.get(table, partition).expect("the plan declared this need"))
-            };
-            let tables = source.tables().iter().enumerate();
-            tables
-                .map(|(at, table)| (0..table.cells.len() as u32).map(|p| root(at, p)).collect())
-                .collect()
-        }
-    }
-}
+const DECLARED: &str = "the plan declared this need";
 
 /// A file of an exported folder: DuckDB writes where it lay when it was exported.
 fn within(folder: &Path, path: &str) -> PathBuf {

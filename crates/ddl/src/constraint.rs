@@ -558,21 +558,25 @@ pub(super) fn verify_check(
     let arena = halcyon_sql::coerce::Arena::new();
     let told = progress::Rows::default();
     for handle in handles {
-        for row in cx.tx.read(handle).rows() {
-            told.next();
-            let values: Vec<ValueRef<'_>> = row.values().collect();
-            if !constraints::holds(&program, &values, cx.env, &arena)? {
-                return Err(SqlError::new(
-                    SqlState::CHECK_VIOLATION,
-                    format!(
-                        "check constraint \"{}\" of relation \"{}\" is violated by some row",
-                        check.name, table.name
-                    ),
-                )
-                .table(&table.schema, &table.name)
-                .constraint(&check.name));
+        let (root, env) = (cx.tx.root(handle), cx.env);
+        cx.tx.resting(|| {
+            for row in root.rows() {
+                told.next();
+                let values: Vec<ValueRef<'_>> = row.values().collect();
+                if !constraints::holds(&program, &values, env, &arena)? {
+                    return Err(SqlError::new(
+                        SqlState::CHECK_VIOLATION,
+                        format!(
+                            "check constraint \"{}\" of relation \"{}\" is violated by some row",
+                            check.name, table.name
+                        ),
+                    )
+                    .table(&table.schema, &table.name)
+                    .constraint(&check.name));
+                }
             }
-        }
+            Ok(())
+        })?;
     }
     Ok(())
 }
@@ -590,20 +594,23 @@ pub(super) fn verify_foreign_key(
     let lookup = constraints::KeyLookup::new(table, key, &target);
     let mut buffer = halcyon_store::KeyBuf::new();
     let told = progress::Rows::default();
-    for handle in own {
-        for row in cx.tx.read(handle).rows() {
+    let roots = |handles: Vec<_>| -> Vec<_> {
+        handles.into_iter().map(|handle| cx.tx.root(handle)).collect()
+    };
+    let (own, theirs) = (roots(own), roots(theirs));
+    cx.tx.resting(|| {
+        for row in own.iter().flat_map(|root| root.rows()) {
             told.next();
             let values: Vec<ValueRef<'_>> =
                 key.columns.iter().map(|column| row.value(*column as usize)).collect();
             if constraints::refers_to_nothing(table, key, &values)? {
                 continue;
             }
-            let found = lookup
-                .find(&values, &mut buffer, |partition| cx.tx.read(theirs[partition as usize]));
+            let found = lookup.find(&values, &mut buffer, |partition| &theirs[partition as usize]);
             if found.is_none() {
                 return Err(constraints::missing_reference(table, key, &target, &values));
             }
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }

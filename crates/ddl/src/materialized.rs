@@ -169,13 +169,14 @@ fn fill(
     cx.lock_cells(&cells, Mode::Exclusive)?;
     tables.iter().for_each(|table| views::own(table, cx.tx));
     let rows = Partition::new(table.store_schema()).latched(cx.catalog.latches);
-    let mut roots = Vec::new();
+    let mut owned = Vec::new();
     for table in &tables {
         for cell in &table.cells {
             let handle = cx.tx.held_exclusively(cell).expect("locked above");
-            roots.push((table.id, cx.tx.read(handle)));
+            owned.push((table.id, cx.tx.root(handle)));
         }
     }
+    let roots: Vec<_> = owned.iter().map(|(id, root)| (*id, &**root)).collect();
     let work = progress::begin(Kind::CreateMaterializedView, Some(table.shown()));
     let _within = work.enter();
     let (ids, budget) = (&cx.catalog.ids, cx.catalog.budget.clone());
@@ -184,7 +185,9 @@ fn fill(
         count = rows.row_count();
         Arc::new(PartitionCell::derived(ids.partition(), rows))
     };
-    let view = definition.fill(table.id, roots, rows, cell, budget, cx.env.cancel)?;
+    let cancel = cx.env.cancel;
+    let fill = || definition.fill(table.id, roots, rows, cell, budget, cancel);
+    let view = cx.tx.resting(fill)?;
     Ok((view, count))
 }
 
@@ -259,13 +262,17 @@ pub(super) fn create_assertion(
     let handle = cx.lock(&view)?[0];
     views::own(&view, cx.tx);
     let (arena, told) = (Arena::new(), progress::Rows::default());
-    for row in cx.tx.read(handle).rows() {
-        told.next();
-        let values: Vec<ValueRef<'_>> = row.values().collect();
-        if program.eval(&values, cx.env, &arena)? == ValueRef::Bool(true) {
-            return Err(violation(&guard, &view, &values));
+    let (root, env) = (cx.tx.root(handle), cx.env);
+    cx.tx.resting(|| {
+        for row in root.rows() {
+            told.next();
+            let values: Vec<ValueRef<'_>> = row.values().collect();
+            if program.eval(&values, env, &arena)? == ValueRef::Bool(true) {
+                return Err(violation(&guard, &view, &values));
+            }
         }
-    }
+        Ok(())
+    })?;
     change_guards(cx.catalog, view.id, |guards| guards.push(guard));
     Ok(("CREATE ASSERTION", None))
 }

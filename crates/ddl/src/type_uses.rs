@@ -54,17 +54,19 @@ pub(super) fn breaks(
     let program = constraints::compile_check(&cx.binder(), table, &condition.check)?;
     cx.stage_over(table, Phase::CheckingRows)?;
     let (mut arena, told) = (Arena::new(), progress::Rows::default());
-    for handle in cx.lock(table)? {
-        for row in cx.tx.read(handle).rows() {
+    let (handles, env) = (cx.lock(table)?, cx.env);
+    let roots: Vec<_> = handles.into_iter().map(|handle| cx.tx.root(handle)).collect();
+    cx.tx.resting(|| {
+        for row in roots.iter().flat_map(|root| root.rows()) {
             told.next();
             let values: Vec<ValueRef<'_>> = row.values().collect();
-            if !constraints::holds(&program, &values, cx.env, &arena)? {
+            if !constraints::holds(&program, &values, env, &arena)? {
                 return Ok(true);
             }
             arena.reset();
         }
-    }
-    Ok(false)
+        Ok(false)
+    })
 }
 
 /// Lets what names a type, and what is told of columns, follow a type that has another schema or name now.

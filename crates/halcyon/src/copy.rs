@@ -64,7 +64,11 @@ impl Session {
             }
             let Work { tx, catalog, started_us } = home.work();
             let catalog = catalog.as_ref().unwrap_or(&session.catalog);
-            push(input, plan_of(prepared), &session.env(catalog, *started_us), tx, locks)
+            tx.begin_statement();
+            push(input, plan_of(prepared), &session.env(catalog, *started_us), tx, locks)?;
+            // The client takes its time with the next data.
+            tx.rest();
+            Ok(())
         });
         match pushed {
             Ok(()) => {
@@ -91,6 +95,7 @@ impl Session {
             }
             let (Work { tx, catalog, started_us }, deferrals) = home.parts();
             let catalog = catalog.as_ref().unwrap_or(&session.catalog);
+            tx.begin_statement();
             let (plan, env) = (plan_of(&prepared), session.env(catalog, *started_us));
             let rows = input.finish(plan, &env, tx, &locks)?;
             let limits = session.acquisition().limits;
@@ -128,6 +133,7 @@ impl Session {
     /// Undoes a COPY FROM STDIN: alone if it runs in a block, which then counts as failed.
     fn undo_copy(&mut self, home: Home) {
         if let Home::Block(mut block, start) = home {
+            block.work.tx.begin_statement();
             block.work.tx.rollback_to(start);
             block.work.tx.end_statement();
             self.fail_block(&mut block);

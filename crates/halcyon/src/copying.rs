@@ -93,21 +93,24 @@ pub(crate) fn begin(
     let plan = plan_of(prepared);
     let (columns, binary) = (plan.column_count(), plan.is_binary());
     let copied = |rows| Outcome::Done(Tag::counted("COPY", rows));
-    Ok(Ran::other(match (plan.reads_only(), plan.place(), access) {
-        (true, DataPlace::Client, access) => {
-            let output = plan.begin_output(env, access.roots(), scratch)?;
-            *copying = Some(Copying::Out(Box::new(output)));
-            Outcome::CopyOut { columns, binary }
-        }
-        (true, DataPlace::File(_), access) => {
-            copied(plan.run_to_file(env, access.roots(), scratch)?)
-        }
-        (false, _, RowAccess::Cut(_)) => return Err(read_only(prepared.tag)),
-        (false, DataPlace::Client, RowAccess::Locked(..)) => {
+    if plan.reads_only() {
+        let outcome = access.reading(plan.tables(), |roots| match plan.place() {
+            DataPlace::Client => {
+                let output = plan.begin_output(env, roots, scratch)?;
+                *copying = Some(Copying::Out(Box::new(output)));
+                Ok(Outcome::CopyOut { columns, binary })
+            }
+            DataPlace::File(_) => plan.run_to_file(env, roots, scratch).map(copied),
+        });
+        return outcome.map(Ran::other);
+    }
+    Ok(Ran::other(match (plan.place(), access) {
+        (_, RowAccess::Cut(_)) => return Err(read_only(prepared.tag)),
+        (DataPlace::Client, RowAccess::Locked(..)) => {
             *copying = Some(Copying::Beginning(prepared.clone(), Box::new(plan.begin_input())));
             Outcome::CopyIn { columns, binary }
         }
-        (false, DataPlace::File(_), RowAccess::Locked(tx, set)) => {
+        (DataPlace::File(_), RowAccess::Locked(tx, set)) => {
             copied(plan.run_from_file(env, tx, &set.locks)?)
         }
     }))

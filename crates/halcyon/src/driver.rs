@@ -183,6 +183,19 @@ impl Session {
         self.attempt(ground, statement, params, out)
     }
 
+    /// Runs a statement of a block on a cut. The block's own changes are at rest meanwhile: whoever takes a cut through
+    /// them waits neither for the statement's end nor for a block that waits for this one.
+    fn on_cut_beside(
+        &mut self,
+        work: &mut Work,
+        statement: &Statement,
+        params: &[Value],
+        out: &mut RowSet,
+    ) -> Result<Ran> {
+        let started_us = work.started_us;
+        work.tx.resting(|| self.on_cut(started_us, statement, params, out))
+    }
+
     /// Runs a statement in the transaction block, and undoes the statement if it fails.
     ///
     /// Where reads need not repeat (READ COMMITTED), what reads tables that the block has not locked reads them as on its
@@ -217,21 +230,20 @@ impl Session {
             let prepared = statement.prepared();
             (!repeats && reads_others(work, &prepared), prepared.reach(), prepared.looks_up())
         };
-        let started_us = work.started_us;
-        let mut ground = Ground::locks(work, repeats);
-        ground.deferrals = Some(deferrals);
-        ground.patience = (is_free && looks_up).then_some(PATIENCE);
         self.locked.needs.clear();
         let attempt = || {
             #[cfg(feature = "testing")]
             crate::testing::panic_if_asked();
             if is_free && reach == Reach::Snapshot {
-                return self.on_cut(started_us, statement, params, out);
+                return self.on_cut_beside(work, statement, params, out);
             }
+            let mut ground = Ground::locks(work, repeats);
+            ground.deferrals = Some(deferrals);
+            ground.patience = (is_free && looks_up).then_some(PATIENCE);
             match self.attempt(ground, statement, params, out) {
                 Err(error) if is_free && looks_up && has_no_lock(&error) => {
                     self.locked.needs.clear();
-                    self.on_cut(started_us, statement, params, out)
+                    self.on_cut_beside(work, statement, params, out)
                 }
                 ran => ran,
             }
@@ -245,6 +257,7 @@ impl Session {
             }
         };
         if let Ok(Ran::Queued) = ran {
+            work.tx.rest();
             self.block = Some(block);
             self.suspend(None);
             return ran;
@@ -500,6 +513,7 @@ impl Session {
         let locks = std::mem::take(&mut self.locked.locks);
         let mut home = home;
         let since = home.work().tx.savepoint();
+        home.work().tx.rest();
         let incoming = Incoming {
             prepared,
             input: *input,

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use halcyon_catalog::Table;
 use halcyon_exec::analytic::BatchStream;
+use halcyon_exec::dml::owned_roots;
 use halcyon_exec::point::Scratch;
-use halcyon_plan::env::{Env, Locks, Roots};
+use halcyon_plan::env::{Env, Roots};
 use halcyon_prepare::plan::{Plan, Prepared};
 use halcyon_sql::coerce::{Arena, TimeZone, to_text};
 use halcyon_sql::error::{Result, SqlError, SqlState};
@@ -88,26 +89,23 @@ impl RowAccess<'_> {
         }
     }
 
-    /// The roots of `tables` as owned values, for a scan that continues after the statement.
-    pub fn into_roots(self, tables: &[Arc<Table>]) -> TableRoots {
-        match self {
-            RowAccess::Locked(tx, set) => locked_roots(tx, &set.locks, tables),
-            RowAccess::Cut(roots) => roots,
+    /// Runs a query over `tables`. The transaction is at rest meanwhile if it may have changed something: who takes a
+    /// cut through that does not wait for the query.
+    pub fn reading<R>(self, tables: &[Arc<Table>], query: impl FnOnce(Roots<'_>) -> R) -> R {
+        let owned = match &self {
+            RowAccess::Locked(tx, _) if tx.may_have_changed() => owned_roots(tables, self.roots()),
+            _ => None,
+        };
+        match (self, owned) {
+            (RowAccess::Locked(tx, _), Some(roots)) => {
+                tx.resting(|| query(Roots::Snapshot(&roots)))
+            }
+            (access, _) => query(access.roots()),
         }
     }
 }
 
-/// The roots of locked partitions, with the transaction's own changes.
-fn locked_roots(tx: &Transaction, locks: &Locks, tables: &[Arc<Table>]) -> TableRoots {
-    let root = |table: usize, partition: usize| {
-        let handle = locks.get(table, partition as u32).expect("the plan declared this need");
-        tx.root(handle)
-    };
-    let of_table = |(at, table): (usize, &Arc<Table>)| {
-        (0..table.cells.len()).map(|partition| root(at, partition)).collect()
-    };
-    tables.iter().enumerate().map(of_table).collect()
-}
+const DECLARED: &str = "the plan declared this need";
 
 /// Runs a plan that reads or writes rows.
 ///
@@ -123,15 +121,19 @@ pub(crate) fn execute(
     match (&prepared.plan, access) {
         (Plan::Point(plan), access) => {
             out.reset(prepared.columns.len());
-            plan.run(env, access.roots(), &mut Shown::new(prepared, out), scratch)?;
+            let mut shown = Shown::new(prepared, out);
+            match plan.is_unique_lookup() {
+                true => plan.run(env, access.roots(), &mut shown, scratch)?,
+                false => access
+                    .reading(plan.tables(), |roots| plan.run(env, roots, &mut shown, scratch))?,
+            }
             Ok(Ran::Set { written: None })
         }
-        (Plan::Analytical(plan), RowAccess::Locked(tx, set)) => {
-            let roots = locked_roots(tx, &set.locks, plan.tables());
-            // System tables are written now, and may count the rows of tables that the transaction has changed.
-            tx.resting(|| plan.start(env, roots)).map(Ran::stream)
-        }
-        (Plan::Analytical(plan), RowAccess::Cut(roots)) => plan.start(env, roots).map(Ran::stream),
+        // System tables are written now, and may count the rows of tables that the transaction has changed.
+        (Plan::Analytical(plan), access) => access.reading(plan.tables(), |roots| {
+            let roots = owned_roots(plan.tables(), roots).expect(DECLARED);
+            plan.start(env, roots).map(Ran::stream)
+        }),
         (Plan::Write(plan), RowAccess::Locked(tx, set)) => {
             let returns = !prepared.columns.is_empty();
             out.reset(prepared.columns.len());

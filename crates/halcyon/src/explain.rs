@@ -4,8 +4,9 @@ use std::time::Instant;
 
 use halcyon_catalog::Table;
 use halcyon_exec::analytic::AnalyticalPlan;
+use halcyon_exec::dml::owned_roots;
 use halcyon_exec::point::Scratch;
-use halcyon_plan::env::{Env, Need};
+use halcyon_plan::env::{Env, Need, Roots};
 use halcyon_plan::phases::PlanningTimes;
 use halcyon_prepare::explain::Explaining;
 use halcyon_prepare::plan::{Plan, Prepared};
@@ -13,7 +14,6 @@ use halcyon_sql::error::{Result, SqlError};
 use halcyon_sql::rows::RowSet;
 use halcyon_txn::Mode;
 
-use crate::acquire::TableRoots;
 use crate::execute::{Ran, RowAccess, execute, read_only};
 use crate::explain_json;
 use crate::explanation::Explanation;
@@ -42,7 +42,7 @@ pub(crate) fn explain(
     let began = Instant::now();
     let (operators, seen) = match &of.plan {
         Plan::Analytical(plan) => {
-            analytical(plan, asked.analyze, env, access.into_roots(plan.tables()))?
+            access.reading(plan.tables(), |roots| analytical(plan, asked.analyze, env, roots))?
         }
         Plan::Point(_) | Plan::Write(_) if asked.analyze => {
             let mut rows = RowSet::default();
@@ -70,11 +70,12 @@ fn analytical(
     plan: &AnalyticalPlan,
     analyze: bool,
     env: &Env<'_>,
-    roots: TableRoots,
+    roots: Roots<'_>,
 ) -> Result<(String, Option<u64>)> {
     if !analyze {
         return Ok((plan.explain()?, None));
     }
+    let roots = owned_roots(plan.tables(), roots).expect("the plan declared this need");
     let mut batches = plan.start(env, roots)?;
     let mut rows = 0;
     for batch in batches.by_ref() {

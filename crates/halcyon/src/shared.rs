@@ -15,7 +15,7 @@ use halcyon_workload::{Machine, Snapshot};
 use parking_lot::Mutex;
 
 use crate::activity::{SessionEntry, StatementTable};
-use crate::advisory::AdvisoryLocks;
+use crate::advisory::{self, AdvisoryLocks};
 use crate::datafusion::datafusion_with;
 use crate::durable::Durable;
 use crate::memory::MemoryLimit;
@@ -50,7 +50,7 @@ pub(crate) struct Shared {
     pub statements: StatementTable,
     /// The sessions that listen on each channel.
     pub channels: Arc<Channels>,
-    pub advisory: AdvisoryLocks,
+    pub advisory: Arc<AdvisoryLocks>,
     next_session: AtomicU32,
     /// The durable part; `None` for a database that lives in memory alone.
     pub durable: Option<Durable>,
@@ -64,8 +64,10 @@ impl Shared {
         let empty = Partition::new(halcyon_store::Schema::new(Vec::new()));
         let log = durable.as_ref().map(|durable| durable.log.clone());
         let workload = Arc::new(Workload::new(&catalog.workload, &machine_of(&options, None)));
+        let manager = Manager::with_log(log);
+        let advisory = advisory::beside(&manager);
         let shared = Shared {
-            manager: Manager::with_log(log),
+            manager,
             version: AtomicU64::new(version),
             next_version: AtomicU64::new(version + 1),
             catalog: ArcSwap::from_pointee(catalog),
@@ -79,7 +81,7 @@ impl Shared {
             sessions: Mutex::default(),
             statements: StatementTable::new(options.cached_statements),
             channels: Arc::default(),
-            advisory: AdvisoryLocks::default(),
+            advisory,
             next_session: AtomicU32::new(1),
             started_us: halcyon_base::clock::wall_us(),
             durable,

@@ -10,7 +10,6 @@ use crate::participant::Participant;
 use halcyon_base::SessionId;
 use halcyon_base::sync::atomic::{AtomicU64, Ordering};
 use halcyon_base::sync::{Arc, Mutex};
-use std::sync::OnceLock;
 
 /// What all transactions share, touched only when one has to wait or to be looked at.
 pub(crate) struct Center {
@@ -23,11 +22,11 @@ pub(crate) struct Center {
     /// ([`crate::view`]).
     pub(crate) lone_view_settlements: AtomicU64,
     /// Called when a transaction has begun to wait for a lock, with its session.
-    pub(crate) on_wait: OnceLock<OnWait>,
+    pub(crate) on_wait: Mutex<Vec<OnWait>>,
 }
 
 /// Something to be called when a transaction of a session has begun to wait.
-pub(crate) type OnWait = Box<dyn Fn(SessionId) + Send + Sync>;
+pub(crate) type OnWait = std::sync::Arc<dyn Fn(SessionId) + Send + Sync>;
 
 impl Center {
     pub(crate) fn new(log: Option<Arc<Log>>) -> Self {
@@ -37,8 +36,14 @@ impl Center {
             next_txn: AtomicU64::new(1),
             log,
             lone_view_settlements: AtomicU64::new(0),
-            on_wait: OnceLock::new(),
+            on_wait: Mutex::default(),
         }
+    }
+
+    /// Says that a transaction of a session has begun to wait.
+    pub(crate) fn tell_of_wait(&self, session: SessionId) {
+        let told = self.on_wait.lock().clone();
+        told.iter().for_each(|tell| tell(session));
     }
 
     /// Counts a lone settlement, before the rows change: a reader who sees them finds another number.

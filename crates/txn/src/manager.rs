@@ -85,9 +85,9 @@ impl Manager {
     }
 
     /// Has `told` called whenever a transaction has begun to wait for a lock, by the thread that waits, which holds
-    /// no latch then; with the transaction's session. Only the first call has an effect.
+    /// no latch then; with the transaction's session, after those of earlier calls.
     pub fn on_wait(&self, told: impl Fn(SessionId) + Send + Sync + 'static) {
-        let _ = self.0.center.on_wait.set(Box::new(told));
+        self.0.center.on_wait.lock().push(std::sync::Arc::new(told));
     }
 
     /// The sessions for whose transactions a session's transaction waits: those that hold what it waits for or stand

@@ -85,3 +85,6 @@ pub const FIRST_ONLY: Bug =
 pub(crate) use halcyon_base::planted::is;
 #[cfg(shuttle)]
 pub use halcyon_base::planted::plant;
+/// A task looks for circles before its wait for an advisory lock can be seen.
+pub const CIRCLE_BEFORE_QUEUE: Bug =
+    Bug("a task looks for circles before its wait for an advisory lock can be seen");

@@ -183,9 +183,24 @@ impl Transaction {
         let seat = self.seat();
         seat.publish_undo();
         seat.rest();
-        let result = part();
-        self.seat().rouse();
-        result
+        let _resting = Resting(seat);
+        part()
+    }
+
+    /// Lays the transaction down within a statement that waits for its client; [`Transaction::begin_statement`] takes
+    /// the transaction up again. Cuts find the transaction at rest meanwhile.
+    pub fn rest(&mut self) {
+        let seat = self.seat();
+        if seat.body.as_ref().is_some_and(|body| body.exclusive_count > 0) {
+            seat.publish_undo();
+            seat.rest();
+        }
+    }
+
+    /// Whether the transaction may have changed rows: it holds a partition exclusively.
+    #[inline]
+    pub fn may_have_changed(&self) -> bool {
+        self.body().exclusive_count > 0
     }
 
     /// As [`Transaction::serve_cuts`], without missing one whose moment came before the transaction's last
@@ -376,10 +391,8 @@ impl Transaction {
         let joined = seat.join_queue(wish, id, &pool.center.waits);
         match joined {
             Ok(Joined::Waits(_)) => {
-                if let Some(told) = pool.center.on_wait.get()
-                    && let Some((_, session)) = seat.participant.published.identity()
-                {
-                    told(session);
+                if let Some((_, session)) = seat.participant.published.identity() {
+                    pool.center.tell_of_wait(session);
                 }
             }
             _ => seat.participant.published.state(TransactionState::Running),
@@ -573,20 +586,13 @@ impl Transaction {
         handle: LockHandle,
         change: impl FnOnce(&mut Partition) -> Result<R, E>,
     ) -> Result<R, E> {
-        self.serve_cuts();
+        let mut changed = self.read(handle).clone();
+        let result = self.resting(|| change(&mut changed))?;
         let body = self.body_mut();
         let (root, _) = body.parts(handle);
-        let before = root.clone();
-        match change(root) {
-            Ok(result) => {
-                body.keep_root(handle, before);
-                Ok(result)
-            }
-            Err(error) => {
-                *root = before;
-                Err(error)
-            }
-        }
+        let before = std::mem::replace(root, changed);
+        body.keep_root(handle, before);
+        Ok(result)
     }
 
     // ------------------------------------------------------------------ what follows the rows
@@ -788,6 +794,15 @@ impl Transaction {
         let seat = self.seat();
         seat.undo_and_end();
         seat.participant.published.go_on(id);
+    }
+}
+
+/// A seat whose body is at rest, until this value is dropped.
+struct Resting<'a>(&'a mut Seat);
+
+impl Drop for Resting<'_> {
+    fn drop(&mut self) {
+        self.0.rouse();
     }
 }
 

@@ -375,19 +375,18 @@ impl Source {
         let mut late = Late::new();
         let mut written = 0;
         if matches!(self.source, QuerySource::Analytical(_)) {
-            let batches = self.source.stream(env, Roots::Locked(tx, &locks))?;
+            let mut batches = self.source.stream(env, Roots::Locked(tx, &locks))?;
             let mut cx = WriteContext::new(env, tx, &locks);
             cx.shown = Some((Kind::CreateTableAs, table));
-            for batch in batches {
+            while let Some(batch) = cx.tx.resting(|| batches.next()) {
                 let columns = writer.arrange(&batch?, env, zone)?;
                 written += writer.append(&mut cx, handles, columns, &mut late)?;
             }
             return Ok(written);
         }
         let mut rows = RowSet::new(self.columns.len());
-        let roots = Roots::Locked(tx, &locks);
-        self.source.collect(env, roots, &mut Scratch::default(), &mut rows)?;
         let mut cx = WriteContext::new(env, tx, &locks);
+        cx.collect(&self.source, &mut Scratch::default(), &mut rows)?;
         cx.shown = Some((Kind::CreateTableAs, table));
         for start in (0..rows.len()).step_by(BATCH_ROWS) {
             let range = start..rows.len().min(start + BATCH_ROWS);

@@ -23,7 +23,9 @@ use halcyon_base::ids::{RowId, TableId};
 use halcyon_store::{Partition, ValueRef};
 use halcyon_txn::{Mode, Savepoint, Transaction, WaitLimits};
 
-use super::{BoundWrite, QuerySource, Scope, Write, WriteContext, WriteKind, WritePlan};
+use super::{
+    BoundWrite, QuerySource, Scope, Write, WriteContext, WriteKind, WritePlan, owned_roots,
+};
 use crate::deferrable::DeferrableCheck;
 use crate::point::Scratch;
 use crate::upkeep::FedViews;
@@ -598,7 +600,10 @@ impl Compound {
         mut returning: Option<&mut dyn RowSink>,
     ) -> Result<u64> {
         let roots: TableRoots = match &ground {
-            Ground::Locks(tx, locks) => tables_of(tables, tx, locks),
+            Ground::Locks(tx, locks) => {
+                let roots = owned_roots(tables, Roots::Locked(tx, locks));
+                roots.expect("all tables are locked as a whole")
+            }
             Ground::Snapshot(roots) => roots.to_vec(),
         };
         let since = match &mut ground {
@@ -658,17 +663,6 @@ impl Compound {
     }
 }
 
-/// The roots of locked tables.
-fn tables_of(tables: &[Arc<Table>], tx: &Transaction, locks: &Locks) -> TableRoots {
-    let root = |table: usize, partition: u32| {
-        tx.root(locks.get(table, partition).expect("all tables are locked as a whole"))
-    };
-    let all = |(at, table): (usize, &Arc<Table>)| {
-        (0..table.cells.len() as u32).map(|partition| root(at, partition)).collect()
-    };
-    tables.iter().enumerate().map(all).collect()
-}
-
 /// Rows as a partition of the relation's columns.
 fn stored(relation: &Table, rows: &RowSet) -> Partition {
     let mut partition = Partition::new(relation.store_schema());
@@ -716,7 +710,11 @@ impl Part {
             Action::Write(plan) => plan,
             Action::Read(source, width) => {
                 let mut rows = RowSet::new(*width);
-                source.collect(env, Roots::Snapshot(read), scratch, &mut rows)?;
+                let mut read = || source.collect(env, Roots::Snapshot(read), scratch, &mut rows);
+                match ground {
+                    Ground::Locks(tx, _) => tx.resting(read)?,
+                    Ground::Snapshot(_) => read()?,
+                }
                 if let Some(sink) = sink {
                     for row in 0..rows.len() {
                         let values: Vec<_> = (0..*width).map(|at| rows.value(row, at)).collect();

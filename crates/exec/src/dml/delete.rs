@@ -92,7 +92,7 @@ impl Delete {
         mut returning: Option<&mut dyn RowSink>,
     ) -> Result<u64> {
         own.rows.reset(self.width);
-        self.source.collect(cx.env, cx.roots(), scratch, &mut own.rows)?;
+        cx.collect(&self.source, scratch, &mut own.rows)?;
         let WriteScratch { rows, key, arena } = own;
         let target = self.effects.target();
         let mut changed = Vec::new();

@@ -729,7 +729,7 @@ impl Insert {
         own.rows.reset(0);
         if let Some(source) = &self.source {
             own.rows.reset(source_width(source));
-            source.collect(cx.env, cx.roots(), scratch, &mut own.rows)?;
+            cx.collect(source, scratch, &mut own.rows)?;
         }
         let count = if self.from_query { own.rows.len() } else { self.rows.len() };
         let may_update = matches!(&self.on_conflict, Some(OnConflict { update: Some(_), .. }));
@@ -936,7 +936,7 @@ impl Insert {
         loop {
             // The query needs the processor that was lent to who waits for its rows.
             cx.waits_for_rows();
-            let Some(batch) = batches.next() else { break };
+            let Some(batch) = cx.tx.resting(|| batches.next()) else { break };
             let batch = writer.arrange(&batch?, cx.env, zone)?;
             written += writer.append(cx, &handles, batch, &mut late)?;
         }

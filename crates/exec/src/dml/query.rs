@@ -5,10 +5,10 @@ use std::sync::Arc;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast;
 use halcyon_base::ids::TableId;
-use halcyon_store::ValueRef;
+use halcyon_store::{Partition, ValueRef};
 use halcyon_txn::Mode;
 
-use super::Scope;
+use super::{Scope, WriteContext};
 use crate::analytic::{AnalyticalPlan, BatchStream};
 use crate::executor::Executor;
 use crate::point::{PointPlan, Scratch};
@@ -95,16 +95,12 @@ impl QuerySource {
     /// The rows in batches. Panics: if the plan is a point plan.
     pub fn stream(&self, env: &Env<'_>, roots: Roots<'_>) -> Result<BatchStream> {
         let QuerySource::Analytical(plan) = self else { panic!("a point plan has no batches") };
-        let root = |table: usize, partition: u32| match roots {
-            Roots::Locked(tx, locks) => {
-                tx.root(locks.get(table, partition).expect("the plan declared this need"))
-            }
-            Roots::Snapshot(roots) => roots[table][partition as usize].clone(),
-        };
-        let roots = plan.tables().iter().enumerate().map(|(at, table)| {
-            (0..table.cells.len() as u32).map(|partition| root(at, partition)).collect()
-        });
-        plan.start(env, roots.collect())
+        plan.start(env, owned_roots(plan.tables(), roots).expect(DECLARED))
+    }
+
+    /// Whether a run is over within microseconds.
+    fn is_brief(&self) -> bool {
+        matches!(self, QuerySource::Point(plan) if plan.is_unique_lookup())
     }
 
     /// The plan, if it is a point plan.
@@ -128,6 +124,49 @@ impl QuerySource {
         }
     }
 }
+
+impl WriteContext<'_> {
+    /// Collects the rows of a source. Where that may last, the transaction is at rest meanwhile: who takes a cut
+    /// through what it has changed does not wait for the query.
+    pub fn collect(
+        &mut self,
+        source: &QuerySource,
+        scratch: &mut Scratch,
+        rows: &mut RowSet,
+    ) -> Result<()> {
+        let env = self.env;
+        let owned = match source.is_brief() {
+            true => None,
+            false => owned_roots(source.tables(), self.roots()),
+        };
+        match owned {
+            Some(roots) => {
+                self.tx.resting(|| source.collect(env, Roots::Snapshot(&roots), scratch, rows))
+            }
+            None => source.collect(env, self.roots(), scratch, rows),
+        }
+    }
+}
+
+/// The roots of `tables` as values of their own, by table, then by partition number; `None` if a partition is not
+/// locked.
+pub fn owned_roots(
+    tables: &[Arc<Table>],
+    roots: Roots<'_>,
+) -> Option<Vec<Vec<triomphe::Arc<Partition>>>> {
+    let root = |table: usize, partition: usize| match roots {
+        Roots::Locked(tx, locks) => {
+            locks.get(table, partition as u32).map(|handle| tx.root(handle))
+        }
+        Roots::Snapshot(roots) => Some(roots[table][partition].clone()),
+    };
+    let of_table = |(at, table): (usize, &Arc<Table>)| {
+        (0..table.cells.len()).map(|partition| root(at, partition)).collect()
+    };
+    tables.iter().enumerate().map(of_table).collect()
+}
+
+const DECLARED: &str = "the plan declared this need";
 
 /// The query with a WITH before its own.
 fn under(with: &ast::With, mut query: ast::Query) -> ast::Query {

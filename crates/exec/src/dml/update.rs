@@ -170,7 +170,7 @@ impl Update {
         mut returning: Option<&mut dyn RowSink>,
     ) -> Result<u64> {
         own.rows.reset(self.width);
-        self.source.collect(cx.env, cx.roots(), scratch, &mut own.rows)?;
+        cx.collect(&self.source, scratch, &mut own.rows)?;
         let WriteScratch { rows, key, arena } = own;
         let target = self.effects.target();
         // Keys may repeat while rows are changed one by one; they must be unique at the end.

@@ -1,6 +1,8 @@
 //! Look-ups outside transaction blocks beside transactions that stay open.
 
 use halcyon::{Database, Session, SqlState, Value};
+use std::sync::Barrier;
+use std::thread;
 use std::time::{Duration, Instant};
 
 fn value(session: &mut Session, text: &str) -> Value {
@@ -71,4 +73,75 @@ fn an_open_transaction_holds_up_no_read_of_a_read_committed_block_that_has_not_l
     assert_eq!(value(&mut reader, all), Value::Int64(43));
     reader.batch("COMMIT").expect("committed");
     assert_eq!(value(&mut writer, both), Value::Int64(53));
+}
+
+/// Each block has changed a table, and reads the other's: on cuts, which need the other's pre-image.
+#[test]
+fn blocks_that_read_what_each_other_has_changed_do_not_wait_for_each_other() {
+    const ROUNDS: usize = 300;
+    let database = Database::in_memory();
+    let mut setup = database.session();
+    for table in ["a", "b"] {
+        let create = format!("CREATE TABLE {table} (id INTEGER PRIMARY KEY, v INTEGER)");
+        let fill = format!("INSERT INTO {table} SELECT i, 0 FROM generate_series(1, 5000) g (i)");
+        setup.batch(&format!("{create}; {fill}")).expect("made");
+    }
+    let side = Barrier::new(2);
+    let play = |own: &str, other: &str| {
+        let mut session = database.session();
+        session.batch("SET lock_timeout = '60s'").expect("set");
+        let update = format!("UPDATE {own} SET v = v + 1 WHERE id <= 100");
+        let (one, all) =
+            (format!("SELECT v FROM {other} WHERE id = 1"), format!("SELECT sum(v) FROM {other}"));
+        for round in 0..ROUNDS {
+            session.batch("BEGIN ISOLATION LEVEL READ COMMITTED").expect("begun");
+            session.batch(&update).expect("nobody else writes the table");
+            side.wait();
+            for _ in 0..5 {
+                assert_eq!(value(&mut session, &all), Value::Int64(100 * round as i64));
+            }
+            assert_eq!(value(&mut session, &one), Value::Int32(round as i32));
+            side.wait();
+            session.batch("COMMIT").expect("committed");
+            side.wait();
+        }
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| play("a", "b"));
+        scope.spawn(|| play("b", "a"));
+    });
+}
+
+/// The reader waits inside a statement on rows of another table, for a lock that the one who cuts holds.
+#[test]
+fn a_block_that_waits_within_a_read_holds_up_no_cut() {
+    let database = Database::in_memory();
+    let mut holder = database.session();
+    let tables = "CREATE TABLE a (v INTEGER); CREATE TABLE b (v INTEGER); \
+                  INSERT INTO a VALUES (1); INSERT INTO b VALUES (1)";
+    holder.batch(tables).expect("made");
+    for wait in ["SELECT v, pg_advisory_lock(7) FROM b", "SELECT pg_advisory_lock(7)"] {
+        for level in ["READ COMMITTED", "SERIALIZABLE"] {
+            holder.batch("SELECT pg_advisory_lock(7); SET lock_timeout = '60s'").expect("free");
+            let changed = Barrier::new(2);
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    let mut waiter = database.session();
+                    waiter.batch(&format!("BEGIN ISOLATION LEVEL {level}")).expect("begun");
+                    waiter.batch("UPDATE a SET v = 2").expect("free");
+                    changed.wait();
+                    waiter.batch(wait).expect("the lock comes");
+                    waiter.batch("ROLLBACK; SELECT pg_advisory_unlock(7)").expect("ended");
+                });
+                changed.wait();
+                let queued = "SELECT count(*) FROM pg_locks WHERE NOT granted";
+                while value(&mut holder, queued) != Value::Int64(1) {
+                    thread::sleep(Duration::from_millis(1));
+                }
+                let seen = value(&mut holder, "SELECT sum(v) FROM a");
+                assert_eq!(seen, Value::Int64(1), "{wait}, {level}");
+                holder.batch("SELECT pg_advisory_unlock(7)").expect("held");
+            });
+        }
+    }
 }

@@ -4,3 +4,4 @@ mod check;
 mod hermitage;
 mod lookups;
 mod random;
+mod waits;

@@ -4,8 +4,8 @@
 //! session ends; or it is held by a transaction until that ends. Shared locks exclude exclusive
 //! ones only, and a session never excludes itself.
 //!
-//! A wait that would close a circle of sessions waiting for advisory locks fails. Circles that pass through locks
-//! of partitions are not found; the end of the wait's time ends them.
+//! A wait that would close a circle of sessions waiting for advisory locks fails, and so does one in a circle that also
+//! passes through other waits ([`circles`]).
 //!
 //! A wait belongs to a thread, which a condition variable wakes, or to a task ([`AdvisoryLocks::take_or_queue`]),
 //! whose waker a release of its key calls: that of the first who can take the key, by the order in which they have come,
@@ -21,12 +21,14 @@
 //! Cost: one mutex for all keys; the end of a transaction or session O(its locks); a release O(waiters).
 
 mod awaiting;
+mod circles;
 #[cfg(all(test, shuttle))]
 mod models;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::hash::Hash;
+use std::sync::OnceLock;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -127,6 +129,8 @@ struct Waiter<K> {
     ticket: u64,
     /// The task that waits; `None` for a thread, or before the task has looked.
     waker: Option<Waker>,
+    /// The wait is part of a circle, and is to end.
+    refused: bool,
 }
 
 /// The keys that a session holds.
@@ -141,6 +145,8 @@ pub struct AdvisoryLocks<K> {
     is_used: AtomicBool,
     state: Mutex<LockTable<K>>,
     released: Condvar,
+    /// Whom a session waits for by other means.
+    beside: OnceLock<circles::Blockers>,
 }
 
 impl<K> Default for AdvisoryLocks<K> {
@@ -155,6 +161,7 @@ impl<K> Default for AdvisoryLocks<K> {
             is_used: AtomicBool::new(false),
             state: Mutex::new(state),
             released: Condvar::new(),
+            beside: OnceLock::new(),
         }
     }
 }
@@ -238,7 +245,8 @@ impl<K: Copy + Eq + Hash> LockTable<K> {
             self.grant(session, request);
             return Ok(true);
         }
-        let failed = if self.closes_circle(session, request) {
+        let is_refused = self.waiting.get(&session).is_some_and(|waiter| waiter.refused);
+        let failed = if is_refused || self.closes_circle(session, request) {
             Some(AdvisoryError::Deadlock)
         } else if cancel.is_cancelled() {
             Some(AdvisoryError::Cancelled)
@@ -254,7 +262,7 @@ impl<K: Copy + Eq + Hash> LockTable<K> {
         let tickets = &mut self.tickets;
         self.waiting.entry(session).or_insert_with(|| {
             *tickets += 1;
-            Waiter { request, ticket: *tickets, waker: None }
+            Waiter { request, ticket: *tickets, waker: None, refused: false }
         });
         Ok(false)
     }
@@ -314,8 +322,15 @@ impl<K: Copy + Eq + Hash> AdvisoryLocks<K> {
         let deadline = timeout.map(|timeout| clock::now().plus(timeout));
         let mut state = self.state.lock();
         self.is_used.store(true, Ordering::Release);
+        let mut has_looked = false;
         while !state.take_or_queue(session, request, cancel, deadline)? {
-            self.released.wait_for(&mut state, LOOK);
+            if std::mem::replace(&mut has_looked, true) {
+                self.released.wait_for(&mut state, LOOK);
+                continue;
+            }
+            drop(state);
+            self.refuse_circles(session);
+            state = self.state.lock();
         }
         Ok(())
     }
@@ -330,17 +345,25 @@ impl<K: Copy + Eq + Hash> AdvisoryLocks<K> {
         cancel: &CancelToken,
         deadline: Option<Moment>,
     ) -> Result<bool, AdvisoryError> {
+        if planted::is(planted::CIRCLE_BEFORE_QUEUE) {
+            self.refuse_circles(session);
+        }
         let mut state = self.state.lock();
         self.is_used.store(true, Ordering::Release);
-        state.take_or_queue(session, request, cancel, deadline)
+        let has = state.take_or_queue(session, request, cancel, deadline)?;
+        drop(state);
+        if !has && !planted::is(planted::CIRCLE_BEFORE_QUEUE) {
+            self.refuse_circles(session);
+        }
+        Ok(has)
     }
 
-    /// Ready once the lock that the session waits for can be taken.
+    /// Ready once the lock that the session waits for can be taken, or the wait has been refused.
     pub fn poll(&self, session: u32, context: &mut Context<'_>) -> Poll<()> {
         let mut state = self.state.lock();
         let Some(waiter) = state.waiting.get(&session) else { return Poll::Ready(()) };
         let AdvisoryRequest { key, shared, .. } = waiter.request;
-        if state.blockers(session, key, shared).is_empty() {
+        if waiter.refused || state.blockers(session, key, shared).is_empty() {
             return Poll::Ready(());
         }
         if planted::is(planted::LATE_ADVISORY_WAKER) {
@@ -351,6 +374,14 @@ impl<K: Copy + Eq + Hash> AdvisoryLocks<K> {
             waiter.waker = Some(context.waker().clone());
         }
         Poll::Pending
+    }
+
+    /// The sessions that hold what a session waits for.
+    #[cfg(all(test, shuttle))]
+    fn blockers_of(&self, session: u32) -> Vec<u32> {
+        let state = self.state.lock();
+        let Some(Waiter { request, .. }) = state.waiting.get(&session) else { return Vec::new() };
+        state.blockers(session, request.key, request.shared)
     }
 
     /// Has a session wait no more.

@@ -282,3 +282,55 @@ fn a_wait_is_cancelled() {
 fn a_cancelled_wait_ends_and_holds_nobody_up() {
     check(a_wait_is_cancelled);
 }
+
+/// Two sessions take locks of two kinds, which know of each other's waits, one in this order and one in the other.
+fn kinds_are_taken_in_both_orders() {
+    let places = [Arc::new(Place::default()), Arc::new(Place::default())];
+    let of_others = Arc::clone(&places[1]);
+    places[0].locks.beside(move |session| of_others.locks.blockers_of(session));
+    let run = |session: u32, first: usize| {
+        let places = places.clone();
+        Box::new(move || {
+            let never = CancelToken::new();
+            for at in [first, 1 - first] {
+                // Those of the second kind tell the first whenever a wait has begun.
+                let waits = at == 1 && !places[1].locks.try_lock(session, request(1, false, false));
+                if waits {
+                    let queued = places[1].locks.take_or_queue(
+                        session,
+                        request(1, false, false),
+                        &never,
+                        None,
+                    );
+                    if queued == Ok(false) {
+                        places[0].locks.refuse_circles(session);
+                    }
+                }
+                if at == 0 || waits {
+                    let wanted = request(1, false, false);
+                    let taken = take_as_task(&places[at], session, wanted, &never, None);
+                    match taken.expect("it stays") {
+                        Ok(()) => {}
+                        Err(error) => {
+                            assert_eq!((error, at), (AdvisoryError::Deadlock, 0));
+                            break;
+                        }
+                    }
+                }
+            }
+            places.iter().for_each(|place| place.locks.release(session));
+        }) as Box<dyn FnOnce() + Send>
+    };
+    all(vec![run(1, 0), run(2, 1)]);
+    places.iter().for_each(|place| assert_quiet(place));
+}
+
+#[test]
+fn circles_through_other_waits_end() {
+    check(kinds_are_taken_in_both_orders);
+}
+
+#[test]
+fn canary_looking_for_circles_too_early_is_caught() {
+    check_canary(planted::CIRCLE_BEFORE_QUEUE, kinds_are_taken_in_both_orders);
+}
