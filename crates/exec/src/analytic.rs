@@ -88,6 +88,7 @@ use crate::lookups::Lookups;
 use crate::outline;
 use crate::sharing::{SharedParts, with_shared_parts};
 use crate::turns;
+use crate::waiting::has_waits;
 use halcyon_spill::pool;
 
 /// Batches that wait for a slow reader.
@@ -808,21 +809,6 @@ fn with_watched_windows(plan: LogicalPlan) -> DfResult<LogicalPlan> {
         node => Ok(Transformed::no(node)),
     });
     watched.data()
-}
-
-/// Whether a plan waits: it calls functions that do.
-fn has_waits(plan: &LogicalPlan) -> bool {
-    let mut found = false;
-    let _ = plan.apply_with_subqueries(|node| {
-        node.apply_expressions(|expr| {
-            expr.apply(|expr| {
-                found |=
-                    matches!(expr, Expr::ScalarFunction(call) if execution::waits(call.name()));
-                Ok(TreeNodeRecursion::Continue)
-            })
-        })
-    });
-    found
 }
 
 impl Late {

@@ -24,3 +24,4 @@ mod sharing;
 pub mod turns;
 pub mod upkeep;
 pub mod view_errors;
+mod waiting;

@@ -229,3 +229,37 @@ fn statements_that_wait_leave_the_workers_alone() {
     let error = waits.and_then(|rows| rows.collect()).expect_err("it is another's");
     assert_eq!(error.state(), SqlState::LOCK_NOT_AVAILABLE);
 }
+
+/// One worker has two statements; the one that lasts gives no row, so that nobody asks it for the next between two steps.
+/// Both sides of its joins are one batch each.
+#[test]
+fn what_gives_no_rows_for_long_leaves_the_worker_to_others() {
+    let database = database_on(Workers { count: 1, ..Workers::default() });
+    let (o, l) =
+        ("(SELECT * FROM orders WHERE id <= 8000) o", "(SELECT * FROM lines WHERE id <= 4000) l");
+    let on = "o.total + l.amount < 0";
+    let lasting = [
+        format!("SELECT o.id FROM {o} JOIN {l} ON {on}"),
+        format!("SELECT o.id FROM {o} WHERE EXISTS (SELECT 1 FROM {l} WHERE {on})"),
+        format!("SELECT count(*) FROM {o} FULL JOIN {l} ON {on}"),
+        format!("SELECT count(*) FROM {o}, {l}, generate_series(1, 100) WHERE {on}"),
+    ];
+    let lasting = lasting.iter().map(String::as_str);
+    for text in lasting {
+        let (mut session, mut other) = (database.session(), database.session());
+        let canceller = session.canceller();
+        std::thread::scope(|scope| {
+            let running = scope.spawn(move || session.query(text, &[])?.collect());
+            while tasks_under_way(&mut other) == 0 {
+                std::thread::yield_now();
+            }
+            for _ in 0..3 {
+                assert_eq!(rows(&mut other, "SELECT count(*), sum(customer) FROM small").len(), 1);
+            }
+            assert!(!running.is_finished(), "{text} is over before three short statements");
+            canceller.cancel();
+            let error = running.join().expect("no panic").expect_err("it lasts");
+            assert_eq!(error.state(), SqlState::QUERY_CANCELED, "{text}");
+        });
+    }
+}

@@ -1,15 +1,21 @@
-//! An operator above joins, sorts, windows and groups, which give many rows without looking up.
+//! An operator above joins, sorts, windows and groups, which give many rows without looking up, and below nested loops,
+//! which may look at very many without giving any.
 //!
 //! Scans give their worker back by themselves, but a join or a series can produce rows for minutes from the
 //! rows that it has read. An operator that consumes them in a loop would neither notice that the statement
 //! was cancelled, or refused memory, nor let other tasks run. And a join's rows share their texts, which
 //! operators above may copy: wide rows come in small batches ([`halcyon_scan::wide`]).
+//!
+//! DataFusion's nested loop compares each row of its right side with all of its left one before it asks for the next batch: 8,192
+//! rows with 100,000 others took seconds in one step. It gets its rows in portions as large as it can compare within
+//! [`PORTION_TIME`].
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -19,10 +25,11 @@ use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskCo
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::execution_plan::SchedulingType;
 use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
-    StatisticsArgs,
+    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
+    ReplaceChildrenOptions, StatisticsArgs,
 };
 use futures::{Stream, StreamExt};
+use halcyon_base::clock::{self, Moment};
 use halcyon_plan::interrupts::go_on;
 use halcyon_scan::wide;
 use halcyon_task::poll_proceed;
@@ -49,28 +56,59 @@ const COLLECTING: [&str; 5] = [
     "AggregateExec",
 ];
 
+/// The operator whose right side comes in portions.
+const LOOPING: &str = "NestedLoopJoinExec";
+
+/// The time that a nested loop may take for a portion of its right side.
+const PORTION_TIME: Duration = Duration::from_millis(1);
+
+/// Rows of the first portion, of which nothing is known.
+const FIRST_PORTION: usize = 16;
+
 /// Puts a [`PacedExec`] above each operator of [`MAKING`].
 pub fn paced(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-    wrapped(plan, &MAKING, true)
+    wrapped(plan, &MAKING, Batches::Divided)
 }
 
-/// Puts a [`PacedExec`] above each operator of [`COLLECTING`]: last, since other rules look for these operators below each other.
+/// Puts a [`PacedExec`] above each operator of [`COLLECTING`], and below nested loops: last, since other rules look for these
+/// operators below each other.
 pub fn collecting_paced(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-    wrapped(plan, &COLLECTING, false)
+    let looping = plan.transform_up(|node| {
+        if node.name() != LOOPING {
+            return Ok(Transformed::no(node));
+        }
+        let mut sides: Vec<_> = node.children().into_iter().cloned().collect();
+        let right = sides.pop().expect("a join has two sides");
+        sides.push(Arc::new(PacedExec::new(right, Batches::Portions)));
+        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+        node.replace_children(sides, options).map(Transformed::yes)
+    });
+    wrapped(looping.data()?, &COLLECTING, Batches::Whole)
 }
 
 fn wrapped(
     plan: Arc<dyn ExecutionPlan>,
     names: &[&str],
-    divides: bool,
+    batches: Batches,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let wrapped = plan.transform_up(|node| {
         Ok(match names.contains(&node.name()) {
-            true => Transformed::yes(Arc::new(PacedExec::new(node, divides)) as _),
+            true => Transformed::yes(Arc::new(PacedExec::new(node, batches)) as _),
             false => Transformed::no(node),
         })
     });
     wrapped.data()
+}
+
+/// What becomes of batches on their way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Batches {
+    /// Nothing.
+    Whole,
+    /// Those of wide rows are divided.
+    Divided,
+    /// They are divided into portions, by the time that the operator above takes for them.
+    Portions,
 }
 
 /// Gives its input's rows, yields now and then, and ends with the statement.
@@ -78,21 +116,20 @@ fn wrapped(
 pub(crate) struct PacedExec {
     input: Arc<dyn ExecutionPlan>,
     properties: Arc<PlanProperties>,
-    /// Whether batches of wide rows are divided.
-    divides: bool,
+    batches: Batches,
 }
 
 impl PacedExec {
-    fn new(input: Arc<dyn ExecutionPlan>, divides: bool) -> Self {
+    fn new(input: Arc<dyn ExecutionPlan>, batches: Batches) -> Self {
         let properties = PlanProperties::clone(input.properties());
         let properties = properties.with_scheduling_type(SchedulingType::Cooperative);
-        PacedExec { input, properties: Arc::new(properties), divides }
+        PacedExec { input, properties: Arc::new(properties), batches }
     }
 
     /// The operator above another input.
     fn above(&self, mut inputs: Vec<Arc<dyn ExecutionPlan>>) -> Arc<dyn ExecutionPlan> {
         assert_eq!(inputs.len(), 1, "the operator has one input");
-        Arc::new(PacedExec::new(inputs.remove(0), self.divides))
+        Arc::new(PacedExec::new(inputs.remove(0), self.batches))
     }
 }
 
@@ -150,8 +187,10 @@ impl ExecutionPlan for PacedExec {
         let input = self.input.execute(partition, context)?;
         Ok(Box::pin(Paced {
             input,
-            rows_max: self.divides.then_some(rows_max),
+            batches: self.batches,
+            rows_max,
             pieces: VecDeque::new(),
+            portion: Portion { rows: FIRST_PORTION, given: None },
         }))
     }
 
@@ -166,28 +205,77 @@ impl ExecutionPlan for PacedExec {
 
 struct Paced {
     input: SendableRecordBatchStream,
-    /// Rows that a batch may have if its rows are wide; `None`: batches stay as they are.
-    rows_max: Option<usize>,
+    batches: Batches,
+    /// Rows that a batch may have, of those that are divided.
+    rows_max: usize,
     /// Pieces of the last batch.
     pieces: VecDeque<RecordBatch>,
+    portion: Portion,
+}
+
+/// How many rows the operator above gets at a time.
+struct Portion {
+    rows: usize,
+    /// When the last ones were given, and in which step.
+    given: Option<(Moment, u64)>,
+}
+
+impl Portion {
+    /// Learns from the time that the last portion took, if all of it was one stretch. Nobody waits where there are no steps.
+    fn learn(&mut self, rows_max: usize) {
+        let step = halcyon_task::step();
+        match self.given.take() {
+            Some((given, of)) if step == Some(of) => {
+                let took = clock::now().since(given);
+                if took > 8 * PORTION_TIME {
+                    self.rows = (self.rows / 8).max(1);
+                } else if took > PORTION_TIME {
+                    self.rows = (self.rows / 2).max(1);
+                } else if took < PORTION_TIME / 4 {
+                    self.rows = (self.rows * 2).min(rows_max);
+                }
+            }
+            None if step.is_none() => self.rows = rows_max,
+            _ => {}
+        }
+    }
+
+    /// The next rows of a batch, and the rest.
+    fn cut(&mut self, batch: RecordBatch) -> (RecordBatch, Option<RecordBatch>) {
+        self.given = halcyon_task::step().map(|step| (clock::now(), step));
+        match batch.num_rows().checked_sub(self.rows) {
+            None | Some(0) => (batch, None),
+            Some(left) => (batch.slice(0, self.rows), Some(batch.slice(self.rows, left))),
+        }
+    }
 }
 
 impl Stream for Paced {
     type Item = Result<RecordBatch>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        if this.batches == Batches::Portions {
+            this.portion.learn(this.rows_max);
+        }
         loop {
             if let Err(ended) = go_on() {
                 return Poll::Ready(Some(Err(ended)));
             }
             ready!(poll_proceed(context));
-            if let Some(piece) = self.pieces.pop_front() {
-                return Poll::Ready(Some(Ok(piece)));
+            if let Some(piece) = this.pieces.pop_front() {
+                if this.batches != Batches::Portions {
+                    return Poll::Ready(Some(Ok(piece)));
+                }
+                let (portion, rest) = this.portion.cut(piece);
+                this.pieces.extend(rest);
+                return Poll::Ready(Some(Ok(portion)));
             }
-            match ready!(self.input.poll_next_unpin(context)) {
-                Some(Ok(batch)) => match self.rows_max {
-                    Some(rows_max) => wide::put(batch, rows_max, &mut self.pieces),
-                    None => return Poll::Ready(Some(Ok(batch))),
+            match ready!(this.input.poll_next_unpin(context)) {
+                Some(Ok(batch)) => match this.batches {
+                    Batches::Whole => return Poll::Ready(Some(Ok(batch))),
+                    Batches::Divided => wide::put(batch, this.rows_max, &mut this.pieces),
+                    Batches::Portions => this.pieces.push_back(batch),
                 },
                 other => return Poll::Ready(other),
             }

@@ -83,5 +83,5 @@ pub use shares::{Shares, SharesError, WEIGHT_MAX};
 pub use sleep::{Deadline, Elapsed, Sleep, Timer, Within};
 pub use wheel::Precision;
 pub use worker::Context;
-pub use worker::sleeper::{poll_proceed, proceed};
+pub use worker::sleeper::{poll_proceed, proceed, step};
 pub use worker::task::{Step, Task};

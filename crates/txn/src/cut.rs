@@ -15,13 +15,13 @@
 //!    transaction from any point between two row changes, so it does not matter how far the owner
 //!    got meanwhile.
 //!
-//! A requester waits for no lock and so is not part of deadlock detection: an owner that waits for
-//! a lock is at rest. A requester waits until the owner's next row change or the end of its
-//! statement at longest.
+//! A requester waits for no lock and so is not part of deadlock detection: an owner that waits, for
+//! a lock, its client or a cut of its own, is at rest, and so is one whose statement computes. A requester waits until
+//! the owner's next row change, or for its commit.
 //! Cost: a latch and a clone of the root (a few reference counts) per partition; for a partition in
 //! writing also the owner's undo records of it. Threads: any; but not in the middle of a statement
-//! of a transaction that holds one of the partitions exclusively, which would wait for itself: such
-//! a transaction sees its own partitions by [`crate::Transaction::root`].
+//! of a transaction that holds some partition exclusively and is not at rest ([`crate::Transaction::resting`]): two such
+//! would wait for each other. A transaction sees its own partitions by [`crate::Transaction::root`].
 //! Source: DESIGN.md §5; copy-on-write snapshots without fork after HyPer.
 
 use crate::cell::{CellLatch, PartitionCell};

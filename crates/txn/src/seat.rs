@@ -13,6 +13,7 @@ use crate::planted;
 use crate::redo::Redo;
 use crate::undo::Mark;
 use halcyon_base::clock::{self, Moment};
+use halcyon_base::sync::atomic::Ordering;
 use halcyon_base::sync::{Arc, Mutex};
 use halcyon_base::{PartitionId, TxnId, duty};
 use halcyon_store::Partition;
@@ -54,6 +55,9 @@ pub(crate) type Hook = Box<dyn FnOnce() + Send>;
 
 /// Changes of a transaction whose commit or rollback is over within some 100 microseconds.
 const CHANGES_OF_SHORT_END: usize = 500;
+
+/// Changes that are undone between two looks for cuts: some 100 microseconds.
+const UNDO_STRETCH: usize = if cfg!(shuttle) { 1 } else { 500 };
 
 /// The lock that a participant asks for.
 pub(crate) struct Wish {
@@ -320,6 +324,21 @@ impl Seat {
         dropped.iter().for_each(|&id| redo.encoder.drop(id));
     }
 
+    /// Undoes all changes above `mark`. Cuts wait for a stretch of it at most.
+    pub(crate) fn undo_to(&mut self, mark: Mark) {
+        loop {
+            let body = self.body.as_mut().expect(NO_STATEMENT);
+            let next = body.undo.stretch(mark, UNDO_STRETCH);
+            body.undo_to(next);
+            if next == mark {
+                return;
+            }
+            if self.participant.cuts_pending.load(Ordering::Relaxed) {
+                self.fulfil_cuts();
+            }
+        }
+    }
+
     /// Undoes all changes, gives everything back and makes the seat ready for the next transaction.
     pub(crate) fn undo_and_end(&mut self) {
         self.rouse_if_at_rest();
@@ -327,7 +346,7 @@ impl Seat {
         self.fulfil_cuts();
         self.commit_hooks.clear();
         duty::relieved_if(self.has_long_end(), || {
-            self.body.as_mut().expect("roused above").undo_to(Mark::default());
+            self.undo_to(Mark::default());
             for hook in self.rollback_hooks.drain(..).rev() {
                 hook();
             }

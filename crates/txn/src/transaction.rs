@@ -692,7 +692,7 @@ impl Transaction {
         self.abandon_place();
         self.serve_cuts();
         let seat = self.seat();
-        seat.body.as_mut().expect(NO_STATEMENT).undo_to(savepoint.mark);
+        seat.undo_to(savepoint.mark);
         seat.commit_hooks.truncate(savepoint.commit_hooks);
         for hook in seat.rollback_hooks.drain(savepoint.rollback_hooks..).rev() {
             hook();

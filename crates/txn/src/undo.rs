@@ -235,6 +235,14 @@ impl Undo {
         }
     }
 
+    /// Where undoing the latest `count` changes leads, at most as far as `mark`.
+    pub(crate) fn stretch(&self, mark: Mark, count: usize) -> Mark {
+        match self.records_since(&mark) > count {
+            true => self.records[self.records.len() - count].before,
+            false => mark,
+        }
+    }
+
     /// Undoes all changes above `mark`, latest first, and forgets them.
     pub(crate) fn undo_to(&mut self, mark: Mark, roots: &mut (impl Roots + ?Sized)) {
         let mut end = self.mark();

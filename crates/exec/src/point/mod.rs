@@ -41,6 +41,7 @@ use std::sync::Arc;
 
 use datafusion::logical_expr::LogicalPlan;
 
+use crate::waiting::has_waits;
 use halcyon_catalog::Table;
 use halcyon_plan::env::{Env, Need, Roots};
 use halcyon_sql::error::Result;
@@ -74,7 +75,11 @@ impl PointPlan {
     ///
     /// A scan that yields row ids is the target of a write, and may be read as a whole.
     pub fn compile(plan: &LogicalPlan) -> Option<PointPlan> {
-        planner::compile(plan).ok().flatten()
+        let mut compiled = planner::compile(plan).ok().flatten()?;
+        if has_waits(plan) {
+            compiled.fast = None;
+        }
+        Some(compiled)
     }
 
     /// The tables that the plan reads, in the order that needs refer to.
@@ -126,7 +131,7 @@ impl PointPlan {
         self.output.len()
     }
 
-    /// Whether the plan is one unique lookup without conditions: the quickest plan there is.
+    /// Whether the plan is one unique lookup without conditions, and waits for nothing: the quickest plan there is.
     pub fn is_unique_lookup(&self) -> bool {
         self.fast.is_some()
     }

@@ -112,15 +112,25 @@ fn blocks_that_read_what_each_other_has_changed_do_not_wait_for_each_other() {
     });
 }
 
-/// The reader waits inside a statement on rows of another table, for a lock that the one who cuts holds.
+/// The block waits inside a statement for a lock that the one who cuts holds.
 #[test]
-fn a_block_that_waits_within_a_read_holds_up_no_cut() {
+fn a_block_that_waits_within_a_statement_holds_up_no_cut() {
+    const WAITS: [&str; 8] = [
+        "SELECT v, pg_advisory_lock(7) FROM b",
+        "SELECT pg_advisory_lock(7)",
+        "SELECT count(pg_advisory_lock(7)) FROM b GROUP BY v",
+        "EXPLAIN ANALYZE SELECT pg_advisory_lock(7)",
+        "UPDATE b SET v = 2 WHERE v = 1 AND pg_advisory_lock(7) IS NOT NULL",
+        "INSERT INTO b SELECT v FROM a WHERE pg_advisory_lock(7) IS NOT NULL",
+        "WITH w AS (UPDATE b SET v = 2 RETURNING v) SELECT w.v, pg_advisory_lock(7) FROM w",
+        "CREATE TABLE c AS SELECT v FROM b WHERE pg_advisory_lock(7) IS NOT NULL",
+    ];
     let database = Database::in_memory();
     let mut holder = database.session();
     let tables = "CREATE TABLE a (v INTEGER); CREATE TABLE b (v INTEGER); \
                   INSERT INTO a VALUES (1); INSERT INTO b VALUES (1)";
     holder.batch(tables).expect("made");
-    for wait in ["SELECT v, pg_advisory_lock(7) FROM b", "SELECT pg_advisory_lock(7)"] {
+    for wait in WAITS {
         for level in ["READ COMMITTED", "SERIALIZABLE"] {
             holder.batch("SELECT pg_advisory_lock(7); SET lock_timeout = '60s'").expect("free");
             let changed = Barrier::new(2);
@@ -144,4 +154,31 @@ fn a_block_that_waits_within_a_read_holds_up_no_cut() {
             });
         }
     }
+}
+
+/// The client of a COPY takes its time, in a block that has changed another table, and outside of blocks.
+#[test]
+fn a_copy_that_waits_for_its_client_holds_up_no_cut() {
+    let database = Database::in_memory();
+    let (mut copying, mut reader) = (database.session(), database.session());
+    let tables = "CREATE TABLE a (v INTEGER); CREATE TABLE b (v INTEGER); \
+                  INSERT INTO a VALUES (1); INSERT INTO b VALUES (1)";
+    copying.batch(tables).expect("made");
+    reader.batch("SET statement_timeout = '60s'").expect("set");
+    let mut sums = || ["a", "b"].map(|t| value(&mut reader, &format!("SELECT sum(v) FROM {t}")));
+    for block in ["", "BEGIN; UPDATE a SET v = 5"] {
+        copying.batch(block).expect("begun");
+        let statement = copying.prepare("COPY b FROM STDIN").expect("a COPY");
+        copying.run(&statement, &[]).expect("data is awaited");
+        assert_eq!(sums(), [Value::Int64(1), Value::Int64(1)], "{block}, before data");
+        copying.copy_data(b"20\n").expect("data");
+        assert_eq!(sums(), [Value::Int64(1), Value::Int64(1)], "{block}, behind data");
+        if block.is_empty() {
+            copying.copy_abandon();
+        } else {
+            copying.copy_end().expect("ended");
+            copying.batch("COMMIT").expect("committed");
+        }
+    }
+    assert_eq!(sums(), [Value::Int64(5), Value::Int64(21)]);
 }

@@ -343,6 +343,55 @@ fn statements_that_wait_for_locks_keep_no_thread() {
     assert_eq!(&rows[1].body[6..], (WAITERS * 3 / 4).to_string().as_bytes());
 }
 
+/// What a block has changed is read, as it was before, while the block waits: in a function, for a lock, for its
+/// client's next data or for the client to read, or for the next statement.
+#[test]
+fn a_block_that_waits_holds_up_no_reader() {
+    let server = server();
+    let (mut holder, mut reader) = (Raw::connect(server.address()), Raw::connect(server.address()));
+    holder.ok("CREATE TABLE a (id INTEGER PRIMARY KEY, n INTEGER)");
+    holder.ok("INSERT INTO a SELECT i, 1 FROM generate_series(1, 1000) g (i)");
+    holder.ok("CREATE TABLE b (id INTEGER PRIMARY KEY, n INTEGER)");
+    holder.ok("INSERT INTO b VALUES (1, 1)");
+    holder.ok("CREATE TABLE c (n INTEGER)");
+    holder.ok("BEGIN; LOCK TABLE c; SELECT pg_advisory_lock(7)");
+    reader.ok("SET statement_timeout = '30s'");
+    let waits = [
+        "SELECT 1",
+        "SELECT pg_sleep(600)",
+        "SELECT n, pg_sleep(600) FROM b WHERE id = 1",
+        "UPDATE b SET n = 2 WHERE id = 1 AND pg_sleep(600) IS NOT NULL",
+        "INSERT INTO b SELECT n, n FROM b WHERE pg_sleep(600) IS NOT NULL",
+        "CREATE TABLE d AS SELECT n FROM b WHERE pg_sleep(600) IS NOT NULL",
+        "EXPLAIN ANALYZE SELECT pg_sleep(600)",
+        "SELECT pg_advisory_xact_lock(7)",
+        "INSERT INTO c VALUES (1)",
+        "COPY b FROM STDIN",
+        "COPY (SELECT pg_sleep(600)) TO STDOUT",
+        "SELECT repeat('x', 1000000) FROM a",
+    ];
+    for wait in waits {
+        let mut waiter = Raw::connect(server.address());
+        let pid = String::from_utf8(waiter.value("SELECT pg_backend_pid()")).expect("a number");
+        waiter.ok("BEGIN");
+        waiter.ok("UPDATE a SET n = 2 WHERE id < 10");
+        eprintln!("{wait}");
+        waiter.send(&query(wait));
+        let begun = format!(
+            "SELECT count(*) FROM pg_stat_activity WHERE pid = {pid} AND query = '{}'",
+            wait.replace('\'', "''")
+        );
+        eventually("the statement is under way", || reader.count(&begun) == 1);
+        for _ in 0..2 {
+            assert_eq!(reader.count("SELECT sum(n) FROM a"), 1_000, "{wait}");
+            assert_eq!(reader.count("SELECT n FROM a WHERE id = 5"), 1, "{wait}");
+            assert_eq!(reader.count("SELECT sum(a.n) FROM a JOIN b USING (id)"), 1, "{wait}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        reader.ok(&format!("SELECT pg_terminate_backend({pid})"));
+    }
+}
+
 /// `pg_sleep` and advisory locks, on their own and in blocks, by both protocols.
 #[cfg(target_os = "linux")]
 #[test]

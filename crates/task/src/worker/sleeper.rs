@@ -189,6 +189,14 @@ pub fn poll_proceed(polled: &mut std::task::Context<'_>) -> Poll<()> {
     Poll::Ready(())
 }
 
+/// A number that tells the running step from the others of its future: pieces of work between two calls with the same
+/// number were one stretch. `None` outside the futures of a runtime.
+pub fn step() -> Option<u64> {
+    CURRENT.with_borrow(|current| {
+        current.as_ref().map(|(sleeper, _)| sleeper.slice_ticks.load(Ordering::Relaxed))
+    })
+}
+
 /// The runtime, the group and the annotation of the future that this thread runs.
 pub(crate) fn surroundings() -> Option<(halcyon_base::sync::Arc<Shared>, GroupId, Annotation)> {
     CURRENT.with_borrow(|current| {
