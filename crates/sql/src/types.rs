@@ -262,6 +262,17 @@ impl SqlType {
         }
     }
 
+    /// The name with all digits, for other databases, whose NUMERIC without digits has fewer.
+    pub fn name_with_digits(self) -> String {
+        match self {
+            SqlType::Decimal { precision, scale } => format!("numeric({precision},{scale})"),
+            SqlType::Array(element) if element != Element::OID => {
+                format!("{}[]", element.ty().name_with_digits())
+            }
+            other => other.to_string(),
+        }
+    }
+
     /// Object id of the type of arrays of this type; of an array, of this type: PostgreSQL has one type for arrays
     /// of any number of dimensions.
     pub fn array_oid(self) -> u32 {
@@ -451,6 +462,10 @@ mod tests {
         assert_eq!(SqlType::Text.modifier(), -1);
         let free = SqlType::UNCONSTRAINED;
         assert_eq!((free.modifier(), free.to_string()), (-1, "numeric".to_owned()));
+        let list = free.array_of().expect("an array");
+        assert_eq!((list.modifier(), list.to_string()), (-1, "numeric[]".to_owned()));
+        assert_eq!(list.name_with_digits(), "numeric(38,10)[]");
+        assert_eq!(money.name_with_digits(), money.to_string());
     }
 
     #[test]
