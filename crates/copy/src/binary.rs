@@ -276,7 +276,10 @@ pub(super) fn encode(value: ValueRef<'_>, ty: SqlType, out: &mut Vec<u8>) {
         ValueRef::Float32(value) => put(&value.to_be_bytes()),
         ValueRef::Float64(value) => put(&value.to_be_bytes()),
         ValueRef::Decimal(value) => {
-            let SqlType::Decimal { scale, .. } = ty else { panic!("a decimal sent as {ty}") };
+            let SqlType::Decimal { precision, scale } = ty else {
+                panic!("a decimal sent as {ty}");
+            };
+            let (value, scale) = decimal::shown(value, precision, scale);
             put(&encode_numeric(value, scale));
         }
         ValueRef::Text(_) => {
@@ -486,6 +489,22 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// A NUMERIC without digits as PostgreSQL 15 sends 9.99 and 100; one with digits keeps its places.
+    #[test]
+    fn numerics_without_digits_have_those_of_each_value() {
+        let sent = |value, ty| {
+            let mut out = Vec::new();
+            encode(ValueRef::Decimal(value), ty, &mut out);
+            out[4..].to_vec()
+        };
+        let free = SqlType::UNCONSTRAINED;
+        assert_eq!(sent(99_900_000_000, free), [0, 2, 0, 0, 0, 0, 0, 2, 0, 9, 0x26, 0xac]);
+        assert_eq!(sent(1_000_000_000_000, free), [0, 1, 0, 0, 0, 0, 0, 0, 0, 100]);
+        assert_eq!(sent(0, free), [0; 8]);
+        let two = SqlType::Decimal { precision: 12, scale: 2 };
+        assert_eq!(sent(10_000, two), [0, 1, 0, 0, 0, 0, 0, 2, 0, 100]);
     }
 
     /// 123.45 as PostgreSQL 17 sends it.

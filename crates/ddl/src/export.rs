@@ -395,7 +395,7 @@ fn type_name(catalog: &Catalog, ty: SqlType, domain: Option<u32>) -> String {
     if let Some(domain) = domain {
         return qualified(&domain.schema, &domain.name);
     }
-    let Some(enumeration) = ty.enumeration() else { return ty.to_string() };
+    let Some(enumeration) = ty.enumeration() else { return ty.name_with_digits() };
     let definition = enumeration.definition();
     let brackets = if matches!(ty, SqlType::Array(_)) { "[]" } else { "" };
     format!("{}{brackets}", qualified(&definition.schema, &definition.name))

@@ -15,6 +15,7 @@ mod array_fill;
 mod array_parts;
 mod array_positions;
 mod bytes_like;
+pub mod casts;
 mod chr;
 pub mod collation;
 pub mod corrected;

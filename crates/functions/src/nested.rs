@@ -20,6 +20,8 @@ use halcyon_sql::types::{Element, SqlType};
 use halcyon_sql::values::{ArrayWriter, lists, sql_type_of, to_scalar, value_at};
 use halcyon_store::ValueRef;
 
+use crate::casts::PgCast;
+
 /// Name of the function of [`key_of`].
 pub const KEY: &str = "array\u{1}key";
 
@@ -131,6 +133,17 @@ pub fn items_cast(list: Expr, from: SqlType, to: SqlType, levels: usize, zone: &
 /// An array from its text, with items of a type; `zone` is the session's.
 pub fn items_read(text: Expr, to: SqlType, zone: &str) -> Expr {
     list_cast(text, None, to, 1, zone)
+}
+
+/// An array whose items are their texts where Arrow would write others; `zone` is the session's.
+pub fn with_texts(list: Expr, ty: &DataType, zone: &str) -> Expr {
+    let (levels, item) = levels_of(ty);
+    match sql_type_of(&item) {
+        Some(from) if levels > 0 && PgCast::differs(from, SqlType::Text) => {
+            items_cast(list, from, SqlType::Text, levels, zone)
+        }
+        _ => list,
+    }
 }
 
 fn list_cast(value: Expr, from: Option<SqlType>, to: SqlType, levels: usize, zone: &str) -> Expr {

@@ -54,7 +54,7 @@ use crate::arithmetic::{self, NumericDivision};
 use crate::engine::DataFusion;
 use crate::env::Env;
 use crate::execution;
-use crate::functions::{self, PgCast};
+use crate::functions;
 use crate::growing;
 use crate::guards;
 use crate::interrupts::go_on;
@@ -69,6 +69,7 @@ use halcyon_aggregates::singles::with_single_sums;
 use halcyon_collated::{self as collated, Collations, Find};
 use halcyon_collations::Collation;
 use halcyon_functions as by_value;
+use halcyon_functions::casts::PgCast;
 use halcyon_functions::{
     corrected, fields, like, memberships, nested, table_functions, volatile_order, zoned,
 };
@@ -90,6 +91,7 @@ use halcyon_unnest::set_operations::{with_copies_counted, with_flat_unions};
 use halcyon_unnest::sorts::with_subqueries_below_sorts;
 use halcyon_unnest::{has_subquery, unnest};
 use halcyon_value::calendar::Field as DateField;
+use halcyon_value::decimal::{DIGITS_MAX, is_free};
 use halcyon_value::pattern::moment;
 
 /// Gives DataFusion's planner Halcyon's types.
@@ -2136,7 +2138,7 @@ pub(crate) fn calculation(
     rt: DataType,
 ) -> Result<Expr> {
     use DataType::{Date32, Float32, Float64, Interval, Time64, Timestamp};
-    use Operator::{Divide, Minus, Multiply, Plus};
+    use Operator::{Divide, Minus, Modulo, Multiply, Plus};
     let sum = |left, right| whole(left, op, right);
     Ok(match (&lt, op, &rt) {
         (Date32, Plus | Minus, ty) if ty.is_integer() => {
@@ -2184,6 +2186,9 @@ pub(crate) fn calculation(
             }
             NumericDivision::call(left, &lt, right, &rt)
         }
+        (left_ty, Modulo, right_ty) if let Some(rest) = free_rest(left_ty, right_ty) => {
+            to(sum(left, right), rest)
+        }
         (left_ty, _, right_ty)
             if is_text(left_ty)
                 || is_text(right_ty)
@@ -2194,6 +2199,18 @@ pub(crate) fn calculation(
         }
         _ => sum(left, right),
     })
+}
+
+/// The type of a remainder beside a NUMERIC without digits, which has none either; `None` for other types.
+fn free_rest(left: &DataType, right: &DataType) -> Option<DataType> {
+    let free = |ty: &DataType| match *ty {
+        DataType::Decimal128(precision, scale) => Some((is_free(precision, scale), scale)),
+        ref ty => ty.is_integer().then_some((false, 0)),
+    };
+    let ((left, left_scale), (right, right_scale)) = (free(left)?, free(right)?);
+    let scale = left_scale.max(right_scale);
+    ((left || right) && is_free(DIGITS_MAX, scale))
+        .then_some(DataType::Decimal128(DIGITS_MAX, scale))
 }
 
 fn to_moment(expr: Expr, ty: &DataType) -> Expr {

@@ -10,7 +10,7 @@ use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator};
 
 use arrow::datatypes::DataType;
-use halcyon_functions::zoned;
+use halcyon_functions::{nested, zoned};
 use halcyon_sql::coerce::zone::TimeZone;
 use halcyon_sql::diagnose::external;
 use halcyon_sql::enums::is_zoned_moment;
@@ -33,6 +33,12 @@ fn in_zone(moment: Expr, zone: &str) -> Expr {
 
 /// A call in the session's zone.
 pub(crate) fn call(mut call: ScalarFunction, schema: &DFSchema, zone: &str) -> Result<Expr> {
+    if call.func.name() == "array_to_string"
+        && let Some(list) = call.args.first_mut()
+    {
+        let ty = list.get_type(schema)?;
+        *list = nested::with_texts(std::mem::take(list), &ty, zone);
+    }
     let truncates = call.func.name() == "date_trunc";
     let takes_apart =
         matches!(call.func.name(), "date_part" | "extract_whole" | "extract_fraction");

@@ -66,11 +66,12 @@ pub fn object<'py>(
         ValueRef::Bytes(v) => any(PyBytes::new(py, v).into_any()),
         ValueRef::Text(v) => of_text(py, v, ty),
         ValueRef::Decimal(v) => {
-            let scale = match ty {
-                Some(SqlType::Decimal { scale, .. }) => scale,
-                _ => 0,
+            let ty = match ty {
+                Some(ty @ SqlType::Decimal { .. }) => ty,
+                _ => SqlType::Decimal { precision: 38, scale: 0 },
             };
-            known(py)?.decimal.bind(py).call1((decimal_text(v, scale),))
+            let text = TextFormat::default().text(ValueRef::Decimal(v), ty);
+            known(py)?.decimal.bind(py).call1((text,))
         }
         ValueRef::Uuid(v) => known(py)?.uuid.bind(py).call1((py.None(), PyBytes::new(py, &v))),
         ValueRef::Interval(v) => interval(py, v),
@@ -165,18 +166,4 @@ fn civil(days: i64) -> Option<(i64, i64, i64)> {
     let month = if month_shifted < 10 { month_shifted + 3 } else { month_shifted - 9 };
     let year = year_of_era + era * 400 + i64::from(month <= 2);
     (1..=9999).contains(&year).then_some((year, month, day))
-}
-
-/// A decimal's text; `value` is unscaled.
-fn decimal_text(value: i128, scale: i8) -> String {
-    let digits = value.unsigned_abs().to_string();
-    let sign = if value < 0 { "-" } else { "" };
-    let places = usize::try_from(scale).unwrap_or(0);
-    if places == 0 {
-        let zeros = "0".repeat(usize::try_from(-scale).unwrap_or(0));
-        return format!("{sign}{digits}{zeros}");
-    }
-    let padded = format!("{digits:0>width$}", width = places + 1);
-    let (whole, part) = padded.split_at(padded.len() - places);
-    format!("{sign}{whole}.{part}")
 }

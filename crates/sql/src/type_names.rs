@@ -20,8 +20,8 @@ use crate::error::{Result, SqlError, SqlState};
 use crate::identifier::{fold, last};
 use crate::types::SqlType;
 
-/// NUMERIC that names no digits. PostgreSQL keeps any number of them; a fixed layout has to choose.
-pub const UNCONSTRAINED: SqlType = SqlType::Decimal { precision: DECIMAL_DIGITS_MAX, scale: 10 };
+/// NUMERIC that names no digits.
+pub const UNCONSTRAINED: SqlType = SqlType::UNCONSTRAINED;
 
 /// The type that a type name stands for in the definition of a column or sequence. Errors: 42704,
 /// 0A000, 22023.
@@ -394,7 +394,9 @@ mod tests {
             ("double precision", "double precision"),
             ("decimal(10,2)", "numeric(10,2)"),
             ("numeric(5)", "numeric(5,0)"),
-            ("numeric", "numeric(38,10)"),
+            ("numeric", "numeric"),
+            ("numeric(38,10)", "numeric"),
+            ("numeric[]", "numeric[]"),
             ("char", "character(1)"),
             ("character(3)", "character(3)"),
             ("varchar(7)", "character varying(7)"),

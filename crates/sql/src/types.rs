@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
 use halcyon_store::{ArrowType, Type};
-use halcyon_value::network;
+use halcyon_value::{decimal, network};
 
 use crate::enums::EnumId;
 
@@ -130,6 +130,11 @@ pub const PG_TYPE_KEY: &str = "pg.type";
 pub const OID_ALIAS_KEY: &str = "pg.oid_alias";
 
 impl SqlType {
+    /// NUMERIC that names no digits. PostgreSQL keeps any number of them; a fixed layout has to choose. Values are
+    /// shown as [`decimal::shown`] says, and no digits are told of the type, also where they were declared.
+    pub const UNCONSTRAINED: SqlType =
+        SqlType::Decimal { precision: decimal::DIGITS_MAX, scale: decimal::FREE_PLACES };
+
     /// Whether values are documents.
     pub fn is_document(self) -> bool {
         matches!(self, SqlType::Json | SqlType::Jsonb)
@@ -248,11 +253,23 @@ impl SqlType {
     pub fn modifier(self) -> i32 {
         match self {
             SqlType::Char(Some(length)) | SqlType::Varchar(Some(length)) => length as i32 + 4,
+            SqlType::UNCONSTRAINED => -1,
             SqlType::Decimal { precision, scale } => {
                 ((i32::from(precision) << 16) | (i32::from(scale) & 0x7ff)) + 4
             }
             SqlType::Array(element) => element.ty().modifier(),
             _ => -1,
+        }
+    }
+
+    /// The name with all digits, for other databases, whose NUMERIC without digits has fewer.
+    pub fn name_with_digits(self) -> String {
+        match self {
+            SqlType::Decimal { precision, scale } => format!("numeric({precision},{scale})"),
+            SqlType::Array(element) if element != Element::OID => {
+                format!("{}[]", element.ty().name_with_digits())
+            }
+            other => other.to_string(),
         }
     }
 
@@ -337,7 +354,6 @@ impl SqlType {
     /// All types but arrays and enumerations, without lengths.
     fn plain() -> [Self; 22] {
         use SqlType::*;
-        let decimal = Decimal { precision: 38, scale: 10 };
         [
             Boolean,
             SmallInt,
@@ -345,7 +361,7 @@ impl SqlType {
             BigInt,
             Real,
             Double,
-            decimal,
+            SqlType::UNCONSTRAINED,
             Char(None),
             Varchar(None),
             Text,
@@ -399,13 +415,14 @@ impl SqlType {
 impl std::fmt::Display for SqlType {
     /// PostgreSQL's spelling, as `format_type` gives it.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
+        match *self {
             SqlType::Boolean => f.write_str("boolean"),
             SqlType::SmallInt => f.write_str("smallint"),
             SqlType::Integer => f.write_str("integer"),
             SqlType::BigInt => f.write_str("bigint"),
             SqlType::Real => f.write_str("real"),
             SqlType::Double => f.write_str("double precision"),
+            SqlType::UNCONSTRAINED => f.write_str("numeric"),
             SqlType::Decimal { precision, scale } => write!(f, "numeric({precision},{scale})"),
             SqlType::Char(Some(n)) => write!(f, "character({n})"),
             SqlType::Char(None) => f.write_str("character"),
@@ -443,6 +460,12 @@ mod tests {
         assert_eq!(money.modifier(), (9 << 16 | 2) + 4);
         assert_eq!(money.array_of().map(SqlType::modifier), Some(money.modifier()));
         assert_eq!(SqlType::Text.modifier(), -1);
+        let free = SqlType::UNCONSTRAINED;
+        assert_eq!((free.modifier(), free.to_string()), (-1, "numeric".to_owned()));
+        let list = free.array_of().expect("an array");
+        assert_eq!((list.modifier(), list.to_string()), (-1, "numeric[]".to_owned()));
+        assert_eq!(list.name_with_digits(), "numeric(38,10)[]");
+        assert_eq!(money.name_with_digits(), money.to_string());
     }
 
     #[test]

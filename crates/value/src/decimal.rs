@@ -450,6 +450,61 @@ fn read_digits(bytes: impl Iterator<Item = u8>, kept: i64) -> Option<Option<i128
     Some(value.and_then(|value| value.checked_add(round_up.into())))
 }
 
+/// The places of a NUMERIC that names no digits, whose type is DECIMAL(38, 10).
+pub const FREE_PLACES: i8 = 10;
+
+/// Whether values of a type are shown with the digits that each of them needs, not with those of the type.
+///
+/// So are the values of NUMERIC without digits and what is calculated from them, as in PostgreSQL, where every such
+/// value has digits of its own. Types alone are known here: DECIMAL(38, 10), and its products, which have ten places
+/// for each such factor and up to five of others: 11 of `a * 1.5`, 20 of `a * b`. Quotients and averages have
+/// [`QUOTIENT_PLACES`] and keep them, as in PostgreSQL. Deviations: zeros that were written at the end of a value's
+/// fraction are not shown either (`1.50` is 1.5), and whoever declares one of these types is shown values the same way.
+pub fn is_free(precision: u8, scale: i8) -> bool {
+    const PLACES_OF_OTHERS_MAX: i8 = 5;
+    precision == DIGITS_MAX && scale >= FREE_PLACES && scale % FREE_PLACES <= PLACES_OF_OTHERS_MAX
+}
+
+/// A value of DECIMAL(`precision`, `scale`) as everyone is shown it: the number and its places, which are fewer than
+/// the type's where the type [is free](is_free).
+pub fn shown(value: i128, precision: u8, scale: i8) -> (i128, i8) {
+    match is_free(precision, scale) {
+        true => without_zeros(value, scale),
+        false => (value, scale),
+    }
+}
+
+/// A decimal without zeros at the end of its fraction: the number and its places.
+pub fn without_zeros(mut value: i128, mut scale: i8) -> (i128, i8) {
+    // Each step takes as many zeros as there can be left of their count's binary digits.
+    for zeros in [32, 16, 8, 4, 2, 1] {
+        let power = POWERS[usize::from(zeros as u8)];
+        if scale >= zeros
+            && let Some(rest) = divided(value, power)
+        {
+            (value, scale) = (rest, scale - zeros);
+        }
+    }
+    (value, scale)
+}
+
+/// The quotient, if nothing remains; quick where both numbers fit 64 bits.
+#[inline]
+fn divided(value: i128, by: i128) -> Option<i128> {
+    match (i64::try_from(value), i64::try_from(by)) {
+        (Ok(value), Ok(by)) => (value % by == 0).then(|| i128::from(value / by)),
+        // A number below the divisor.
+        (Ok(value), Err(_)) => (value == 0).then_some(0),
+        _ => (value % by == 0).then(|| value / by),
+    }
+}
+
+/// Writes a value of DECIMAL(`precision`, `scale`) as everyone is [`shown`] it.
+pub fn show(value: i128, precision: u8, scale: i8, out: &mut String) {
+    let (value, scale) = shown(value, precision, scale);
+    write(value, scale, out);
+}
+
 /// Writes a decimal with exactly `scale` places.
 pub fn write(value: i128, scale: i8, out: &mut String) {
     if value < 0 {
@@ -505,6 +560,58 @@ mod tests {
         assert_eq!(parse(nines, 38, 0), Ok(LIMIT - 1));
         assert!(parse("1e38", 38, 0).is_err());
         assert_eq!(parse("1234", 3, -2), Ok(12));
+    }
+
+    #[test]
+    fn values_of_free_types_are_shown_without_zeros_at_their_end() {
+        let text = |value, precision, scale| {
+            let mut out = String::new();
+            show(value, precision, scale, &mut out);
+            out
+        };
+        let unit = 10_i128.pow(10);
+        for (value, expected) in [
+            (999 * unit / 100, "9.99"),
+            (100 * unit, "100"),
+            (unit / 2, "0.5"),
+            (-3 * unit / 2, "-1.5"),
+            (0, "0"),
+            (1, "0.0000000001"),
+            (-1, "-0.0000000001"),
+            (1_230_000_000 * unit, "1230000000"),
+            (LIMIT - 1, "9999999999999999999999999999.9999999999"),
+            (10_i128.pow(37), "1000000000000000000000000000"),
+        ] {
+            assert_eq!(text(value, 38, 10), expected);
+        }
+        assert_eq!(text(1_498_500_000_000, 38, 11), "14.985");
+        assert_eq!(text(998_001 * 10_i128.pow(16), 38, 20), "99.8001");
+        assert_eq!(text(990, 12, 2), "9.90");
+        assert_eq!(text(0, 9, 2), "0.00");
+        assert_eq!(text(15 * 10_i128.pow(15), 38, 16), "1.5000000000000000");
+        assert_eq!(text(100, 37, 10), "0.0000000100");
+        assert_eq!(text(5, 38, -1), "50");
+        let free = [10, 11, 12, 13, 14, 15, 20, 21, 22, 23, 24, 25, 30, 31, 32, 33, 34, 35];
+        assert!((-38..=38).filter(|scale| is_free(38, *scale)).eq(free));
+        assert!(!is_free(37, 10));
+    }
+
+    /// Strategy: random numbers times random powers of ten; invariant: the number is the same, and no zero is left.
+    #[test]
+    fn zeros_are_taken_one_by_one_or_many_at_once() {
+        let mut rng = Rng::new(4);
+        for _ in 0..20_000 {
+            let power = POWERS[rng.below(39) as usize];
+            let value = (random(&mut rng) / power) * power;
+            let scale = rng.below(39) as i8;
+            let (mut number, mut places) = (value, scale);
+            while places > 0 && number % 10 == 0 {
+                (number, places) = (number / 10, places - 1);
+            }
+            assert_eq!(without_zeros(value, scale), (number, places), "{value} {scale}");
+        }
+        assert_eq!((without_zeros(0, 38), without_zeros(0, -2)), ((0, 0), (0, -2)));
+        assert_eq!(without_zeros(10_i128.pow(37), 38), (1, 1));
     }
 
     #[test]

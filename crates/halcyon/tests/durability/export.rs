@@ -122,6 +122,27 @@ fn comes_back(work: &[&str]) -> (Folder, Database) {
     (folder, copy)
 }
 
+/// DuckDB's NUMERIC has 18 digits, so that the digits of ours are named where other schemas and catalogs name none.
+#[test]
+fn numerics_without_digits_are_exported_with_theirs() {
+    let (folder, copy) = comes_back(&[
+        "CREATE DOMAIN amount AS NUMERIC",
+        "CREATE TABLE n (a NUMERIC, l NUMERIC[], x amount)",
+        "INSERT INTO n VALUES (123456789012345678901234567.0123456789, '{0.0000000001}', 2)",
+    ]);
+    let schema = std::fs::read_to_string(folder.path().join("one/schema.sql")).expect("a text");
+    for definition in ["a numeric(38,10)", "l numeric(38,10)[]", "AS numeric(38,10)"] {
+        assert!(schema.contains(definition), "{definition}: {schema}");
+    }
+    let mut session = copy.session();
+    let all = "SELECT concat(a, ' ', l::text, ' ', x) FROM n";
+    let expected = "123456789012345678901234567.0123456789 {0.0000000001} 2";
+    assert_eq!(one(&mut session, all), expected);
+    let name = "SELECT format_type(atttypid, atttypmod) FROM pg_attribute WHERE attname = 'a'
+                AND attrelid = 'n'::regclass";
+    assert_eq!(one(&mut session, name), "numeric");
+}
+
 #[test]
 fn everything_about_tables_comes_back_and_is_in_force() {
     let (folder, copy) = comes_back(SHOP);

@@ -88,7 +88,7 @@ impl TypeFacts {
         Told {
             length: self.length,
             octets,
-            precision: self.precision.map(|p| p.0),
+            precision: self.precision.map(|p| p.0).filter(|precision| *precision >= 0),
             radix: self.precision.map(|p| p.1),
             scale: self.precision.map(|(_, _, scale)| scale).filter(|scale| *scale >= 0),
             time: self.time,
@@ -121,6 +121,7 @@ impl TypeFacts {
             _ => None,
         };
         let precision = match ty {
+            SqlType::UNCONSTRAINED => Some((-1, 10, -1)),
             SqlType::Decimal { precision, scale } => Some((precision.into(), 10, scale.into())),
             other => binary_precision(other.oid()),
         };

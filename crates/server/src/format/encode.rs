@@ -2,6 +2,7 @@
 
 use bytes::{BufMut, BytesMut};
 use halcyon::{Interval, ResultColumn, Shape, SqlType, TextFormat, ValueRef, arrays};
+use halcyon_value::decimal;
 use halcyon_value::network::{self, Network};
 
 use super::{EPOCH_DAYS, EPOCH_US, Format, numeric};
@@ -170,7 +171,11 @@ fn binary(out: &mut BytesMut, ty: SqlType, value: ValueRef<'_>) {
         ValueRef::Int64(value) => out.put_i64(value),
         ValueRef::Float32(value) => out.put_f32(value),
         ValueRef::Float64(value) => out.put_f64(value),
-        ValueRef::Decimal(value) => numeric::write(value, scale(ty), out),
+        ValueRef::Decimal(value) => {
+            let (precision, scale) = digits(ty);
+            let (value, scale) = decimal::shown(value, precision, scale);
+            numeric::write(value, scale, out);
+        }
         ValueRef::Text(text) if ty == SqlType::Jsonb => {
             out.put_u8(1);
             out.put_slice(text.as_bytes());
@@ -206,9 +211,9 @@ fn address(text: &str, ty: SqlType) -> Vec<u8> {
     }
 }
 
-fn scale(ty: SqlType) -> i8 {
+fn digits(ty: SqlType) -> (u8, i8) {
     match ty {
-        SqlType::Decimal { scale, .. } => scale,
-        _ => 0,
+        SqlType::Decimal { precision, scale } => (precision, scale),
+        _ => (decimal::DIGITS_MAX, 0),
     }
 }

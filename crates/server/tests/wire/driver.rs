@@ -7,8 +7,8 @@ use bytes::{BufMut as _, BytesMut};
 use futures::{SinkExt as _, StreamExt as _, TryStreamExt as _};
 use halcyon_server::Server;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::types::{Format, IsNull, ToSql, Type, to_sql_checked};
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::types::{Format, FromSql, IsNull, ToSql, Type, to_sql_checked};
+use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
 use super::common::*;
 
@@ -193,6 +193,103 @@ fn numbers_keep_their_digits_beside_columns_with_fewer() {
         let row =
             client.query_one("SELECT amount::text FROM price WHERE id = 4", &[]).await.unwrap();
         assert_eq!(row.get::<_, String>(0), "2.50");
+    });
+}
+
+/// The bytes of a value as they have come.
+struct Sent(Vec<u8>);
+
+impl FromSql<'_> for Sent {
+    fn from_sql(_: &Type, raw: &[u8]) -> Result<Self, Box<dyn Error + Sync + Send>> {
+        Ok(Sent(raw.to_vec()))
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+}
+
+impl Sent {
+    /// Places behind the point with which a NUMERIC is to be shown, and its groups of four digits.
+    fn number(&self) -> (u16, Vec<u16>) {
+        let words: Vec<u16> =
+            self.0.chunks_exact(2).map(|word| u16::from_be_bytes([word[0], word[1]])).collect();
+        (words[3], words[4..].to_vec())
+    }
+}
+
+#[test]
+fn numerics_without_digits_are_sent_with_those_of_each_value() {
+    with_client(|client| async move {
+        client
+            .batch_execute(
+                "CREATE TABLE plain (id INTEGER PRIMARY KEY, a NUMERIC, l NUMERIC[], b NUMERIC(12,2));
+                 INSERT INTO plain VALUES (1, 9.99, '{9.99,100}', 9.9), (2, 100, '{0.5}', 100)",
+            )
+            .await
+            .unwrap();
+        let text =
+            "SELECT a, a + 1, a * a, a % 2, a / 3, b, sum(a) OVER (), l FROM plain ORDER BY id";
+        let rows = client.query(text, &[]).await.unwrap();
+        let sent = |row: usize, at: usize| rows[row].get::<_, Sent>(at);
+        let numbers = |row: usize| (0..7).map(|at| sent(row, at).number()).collect::<Vec<_>>();
+        let expected = [
+            (2, vec![9, 9900]),
+            (2, vec![10, 9900]),
+            (4, vec![99, 8001]),
+            (2, vec![1, 9900]),
+            (16, vec![3, 3300]),
+            (2, vec![9, 9000]),
+            (2, vec![109, 9900]),
+        ];
+        assert_eq!(numbers(0), expected);
+        let expected = [
+            (0, vec![100]),
+            (0, vec![101]),
+            (0, vec![1]),
+            (0, vec![]),
+            (16, vec![33, 3333, 3333, 3333, 3333]),
+            (2, vec![100]),
+            (2, vec![109, 9900]),
+        ];
+        assert_eq!(numbers(1), expected);
+        // Behind the array's header (dimensions, NULLs, type, length, first subscript) and the element's length.
+        let list = sent(0, 7).0;
+        assert_eq!(list[24..36], [0, 2, 0, 0, 0, 0, 0, 2, 0, 9, 0x26, 0xac]);
+
+        let mut shown = Vec::new();
+        for message in client.simple_query(text).await.unwrap() {
+            if let SimpleQueryMessage::Row(row) = message {
+                shown.push(
+                    (0..row.len())
+                        .map(|at| row.get(at).unwrap_or("NULL"))
+                        .collect::<Vec<_>>()
+                        .join(" "),
+                );
+            }
+        }
+        assert_eq!(
+            shown,
+            [
+                "9.99 10.99 99.8001 1.99 3.3300000000000000 9.90 109.99 {9.99,100}",
+                "100 101 10000 0 33.3333333333333333 100.00 109.99 {0.5}",
+            ]
+        );
+        let copied = async |text: &str| {
+            let out = client.copy_out(text).await.unwrap();
+            out.try_collect::<Vec<_>>().await.unwrap().concat()
+        };
+        assert_eq!(
+            copied("COPY plain TO STDOUT").await,
+            b"1\t9.99\t{9.99,100}\t9.90\n2\t100\t{0.5}\t100.00\n"
+        );
+        let of_query =
+            "COPY (SELECT a, a * a, a::text FROM plain ORDER BY id) TO STDOUT (FORMAT csv)";
+        assert_eq!(copied(of_query).await, b"9.99,99.8001,9.99\n100,10000,100\n");
+        // The signature and two words; the row's fields, and the length of the first.
+        let binary =
+            copied("COPY (SELECT a FROM plain WHERE id = 1) TO STDOUT (FORMAT binary)").await;
+        assert_eq!(binary[25..37], [0, 2, 0, 0, 0, 0, 0, 2, 0, 9, 0x26, 0xac]);
     });
 }
 

@@ -101,8 +101,8 @@ pub fn write(value: ValueRef<'_>, ty: SqlType, zone: &TimeZone, out: &mut String
         (ValueRef::Int64(value), _) => write!(out, "{value}"),
         (ValueRef::Float32(value), _) => return float::write_single(value, out),
         (ValueRef::Float64(value), _) => return float::write(value, out),
-        (ValueRef::Decimal(value), SqlType::Decimal { scale, .. }) => {
-            return decimal::write(value, scale, out);
+        (ValueRef::Decimal(value), SqlType::Decimal { precision, scale }) => {
+            return decimal::show(value, precision, scale, out);
         }
         (ValueRef::Text(value), SqlType::Char(Some(length))) => {
             out.push_str(value);

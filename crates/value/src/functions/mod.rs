@@ -539,6 +539,14 @@ impl<'c, 'a> Args<'c, 'a> {
         }
     }
 
+    /// Most digits of a decimal argument; 0 for others.
+    pub fn precision(&self, at: usize) -> u8 {
+        match self.call.args[at] {
+            Type::Decimal { precision, .. } => precision,
+            _ => 0,
+        }
+    }
+
     /// The type of the result.
     pub fn result(&self) -> Type {
         self.call.result

@@ -2,6 +2,7 @@
 
 use super::ArgumentKind::Exact;
 use super::{Answer, Function, Gives, takes};
+use crate::decimal;
 use crate::types::Type;
 use crate::value::ValueRef;
 
@@ -10,10 +11,13 @@ const INTEGER: Gives = Gives::Type(Type::Int32);
 pub(super) static FUNCTIONS: &[Function] = &[
     Function::new(
         &["scale"],
-        "How many digits the decimal's type has behind the point.",
+        "How many digits behind the point the decimal is shown with.",
         takes(&[Exact]),
         INTEGER,
-        |args, _| Ok(Answer::Value(ValueRef::Int32(args.scale(0).max(0).into()))),
+        |args, _| {
+            let (_, scale) = decimal::shown(args.decimal(0)?, args.precision(0), args.scale(0));
+            Ok(Answer::Value(ValueRef::Int32(scale.max(0).into())))
+        },
     ),
     Function::new(
         &["min_scale"],
@@ -21,10 +25,7 @@ pub(super) static FUNCTIONS: &[Function] = &[
         takes(&[Exact]),
         INTEGER,
         |args, _| {
-            let (mut value, mut scale) = (args.decimal(0)?, args.scale(0).max(0));
-            while scale > 0 && value % 10 == 0 {
-                (value, scale) = (value / 10, scale - 1);
-            }
+            let (_, scale) = decimal::without_zeros(args.decimal(0)?, args.scale(0).max(0));
             Ok(Answer::Value(ValueRef::Int32(scale.into())))
         },
     ),

@@ -14,7 +14,7 @@ use halcyon_sql::values::sql_type_of_arrow;
 use halcyon_store::{Type, Value};
 pub use halcyon_value::Arith;
 pub use halcyon_value::compare::Compare;
-use halcyon_value::functions;
+use halcyon_value::{decimal, functions};
 
 pub(in crate::scalar) use foreign::Evaluate;
 pub use foreign::Foreign;
@@ -329,8 +329,11 @@ fn show_value(f: &mut fmt::Formatter<'_>, value: &Value, ty: Option<Type>) -> fm
         (Value::Int64(value), _) => write!(f, "{value}"),
         (Value::Float32(value), _) => write!(f, "{value}"),
         (Value::Float64(value), _) => write!(f, "{value}"),
-        (Value::Decimal(value), Some(Type::Decimal { scale: 0, .. })) => write!(f, "{value}"),
-        (Value::Decimal(value), Some(Type::Decimal { scale, .. })) => write!(f, "{value}e-{scale}"),
+        (Value::Decimal(value), Some(Type::Decimal { precision, scale })) => {
+            let mut text = String::new();
+            decimal::show(*value, precision, scale, &mut text);
+            f.write_str(&text)
+        }
         (Value::Text(value), _) => write!(f, "'{}'", value.replace('\'', "''")),
         (value, Some(ty)) => write!(f, "{ty:?} {value:?}"),
         (value, None) => write!(f, "{value:?}"),
