@@ -246,6 +246,11 @@ fn is_fixed(ty: &DataType) -> bool {
     matches!(ty, DataType::FixedSizeBinary(_))
 }
 
+/// Whether values are arrays of such values.
+fn holds_fixed(ty: &DataType) -> bool {
+    matches!(ty, DataType::List(item) if is_fixed(item.data_type()))
+}
+
 /// The type that holds the decimals of an array and all that stand beside it; `None` if they are of one type.
 fn common_decimal(item: &DataType, types: &[DataType]) -> Option<DataType> {
     let beside = types.iter().filter(|ty| ty.is_decimal());
@@ -661,9 +666,10 @@ impl ScalarUDFImpl for Corrected {
                 let is_one = known.windows(2).all(|pair| pair[0] == pair[1]);
                 match known.first() {
                     None => self.converted(types),
-                    Some(first) if is_one && is_fixed(first) => Ok((types.iter())
-                        .map(|ty| if ty.is_null() { first } else { ty }.clone())
-                        .collect()),
+                    Some(first) if is_one && (is_fixed(first) || holds_fixed(first)) => Ok((types
+                        .iter())
+                    .map(|ty| if ty.is_null() { first } else { ty }.clone())
+                    .collect()),
                     Some(first) if is_one => Ok(vec![first.clone(); types.len()]),
                     Some(_) => Ok(vec![self.converted(&known)?.swap_remove(0); types.len()]),
                 }
