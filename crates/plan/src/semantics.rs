@@ -356,7 +356,7 @@ fn recursion_with_its_types(mut query: RecursiveQuery) -> Result<LogicalPlan> {
             let first = field.data_type();
             let then = &before_planners_cast(&query.recursive_term, at)?;
             let widens = first.is_integer() && (then.is_decimal() || then.is_floating())
-                || first.is_decimal() && then.is_floating()
+                || first.is_decimal() && (then.is_floating() || has_more_places(then, first))
                 || *first == DataType::Date32 && is_moment(then);
             if widens {
                 let message = format!(
@@ -378,6 +378,12 @@ fn recursion_with_its_types(mut query: RecursiveQuery) -> Result<LogicalPlan> {
         }
     }
     LogicalPlan::RecursiveQuery(query).recompute_schema()
+}
+
+/// Whether a NUMERIC has digits behind the point that another one, whose digits were said, has not.
+fn has_more_places(then: &DataType, first: &DataType) -> bool {
+    matches!((then, first), (DataType::Decimal128(_, then), DataType::Decimal128(_, scale))
+        if then > scale && *first != UNCONSTRAINED.arrow())
 }
 
 /// The type of a column of a recursive query's second part as it was written: DataFusion's planner casts to the
