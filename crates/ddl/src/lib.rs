@@ -55,7 +55,7 @@ mod workload_export;
 
 use std::sync::Arc;
 
-use datafusion::sql::sqlparser::ast::{self, Statement};
+use datafusion::sql::sqlparser::ast::Statement;
 use halcyon_base::ids::TableId;
 use halcyon_base::progress::{self, Phase, Unit};
 use halcyon_store::Partition;
@@ -69,7 +69,7 @@ use halcyon_plan::engine::DataFusion;
 use halcyon_plan::env::Env;
 use halcyon_plan::lock_errors;
 use halcyon_sql::error::{Result, SqlError, SqlState};
-use halcyon_sql::identifier::{fold, last, parts};
+use halcyon_sql::identifier::{fold, parts};
 use halcyon_sql::syntax::DdlStatement;
 
 pub use remove::drop_at_commit;
