@@ -16,6 +16,8 @@ use halcyon_sql::syntax::{DdlStatement, Statement, position_of};
 use super::{Ddl, DdlContext, names, role};
 
 /// CREATE SCHEMA. Returns the schema's name and its owner, if there was none of this name.
+///
+/// Errors: 42501, also for an owner that the user is no member of; 42704, 42939, 42P06.
 pub(super) fn create(
     cx: &mut DdlContext<'_>,
     name: &ast::SchemaName,
@@ -28,7 +30,7 @@ pub(super) fn create(
     };
     role::require_plain_creator(cx, "schema")?;
     if let Some(owner) = &owner {
-        role::require_role(cx.catalog, owner)?;
+        role::check_new_owner(cx, owner)?;
     }
     if name.starts_with("pg_") {
         return Err(SqlError::new(
