@@ -1,12 +1,13 @@
 //! DataFusion's aggregates with what they lack: `min` and `max` of floats by group know infinities
-//! and NaN, approximate percentiles refuse digests that no memory holds, `string_agg` gives a text.
+//! and NaN, approximate percentiles refuse digests that no memory holds, `string_agg` gives a text, or takes and gives
+//! BYTEA.
 //!
 //! DataFusion begins the least float of a group with the largest finite one, so a group of
 //! infinities alone would answer with that; and keeps whichever came last beside NaN. Here NaN is
 //! above all, as for PostgreSQL. [`watched`] makes of any aggregate one that looks whether its statement is to
 //! end.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array, RecordBatch};
 use arrow::compute::cast;
@@ -15,16 +16,19 @@ use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::function::{
     AccumulatorArgs, AggregateFunctionSimplification, StateFieldsArgs,
 };
+use datafusion::logical_expr::type_coercion::functions::fields_with_udf;
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, ColumnarValue, EmitTo, GroupsAccumulator,
-    ReversedUDAF, SetMonotonicity, Signature, StatisticsArgs,
+    ReversedUDAF, SetMonotonicity, Signature, StatisticsArgs, Volatility,
 };
 
 use halcyon_sql::diagnose::external;
 use halcyon_sql::error::{SqlError, SqlState};
+use halcyon_sql::meeting_types::is_text;
 use halcyon_sql::types::{OID_ALIAS_KEY, PG_TYPE_KEY};
 
+use crate::bytes::{self, are_bytes};
 use crate::sliding::{of_intervals, sliding};
 
 /// The most centroids of a digest.
@@ -60,7 +64,7 @@ enum Correction {
     Extreme(Extreme),
     /// The last argument, if an integer, is bounded.
     Centroids,
-    /// The result is a text: DataFusion gives `LargeUtf8`, which is `json` here.
+    /// The result is a text: DataFusion gives `LargeUtf8`, which is `json` here. Of BYTEA it is one ([`mod@bytes`]).
     Texts,
     /// The result's field names the type of arrays of what only system tables have.
     Named,
@@ -97,6 +101,16 @@ impl Corrected {
             Correction::Texts => Box::new(Texts(accumulator)),
             _ => accumulator,
         }
+    }
+
+    /// Whether this is `string_agg` of values that are BYTEA.
+    fn gathers_bytes(&self, first: Option<&DataType>) -> bool {
+        self.correction == Correction::Texts && first.is_some_and(are_bytes)
+    }
+
+    /// Whether this is `string_agg` of such arguments.
+    fn takes_bytes(&self, args: &AccumulatorArgs<'_>) -> bool {
+        self.gathers_bytes(args.expr_fields.first().map(|field| field.data_type()))
     }
 
     /// Errors: 22023 for a digest of too many centroids.
@@ -144,10 +158,18 @@ impl AggregateUDFImpl for Corrected {
     }
 
     fn signature(&self) -> &Signature {
-        self.inner.signature()
+        static OWN: LazyLock<Signature> =
+            LazyLock::new(|| Signature::user_defined(Volatility::Immutable));
+        match self.correction {
+            Correction::Texts => &OWN,
+            _ => self.inner.signature(),
+        }
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        if self.gathers_bytes(types.first()) {
+            return Ok(DataType::BinaryView);
+        }
         if self.correction == Correction::Texts {
             return Ok(DataType::Utf8View);
         }
@@ -158,7 +180,9 @@ impl AggregateUDFImpl for Corrected {
         let field = self.inner.return_field(fields)?;
         Ok(match self.correction {
             Correction::Texts => {
-                Arc::new(field.as_ref().clone().with_data_type(DataType::Utf8View))
+                let types: Vec<DataType> =
+                    fields.iter().map(|field| field.data_type().clone()).collect();
+                Arc::new(field.as_ref().clone().with_data_type(self.return_type(&types)?))
             }
             Correction::Named => match fields.first().and_then(|of| list_type(of)) {
                 Some(told) => {
@@ -177,6 +201,10 @@ impl AggregateUDFImpl for Corrected {
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
         self.check(&args)?;
+        if self.takes_bytes(&args) {
+            let made = bytes::of_texts(args, |args| self.inner.accumulator(args))?;
+            return Ok(Box::new(made));
+        }
         let own = match self.correction {
             Correction::Watched => of_intervals(self.inner.name(), &args),
             _ => None,
@@ -188,6 +216,13 @@ impl AggregateUDFImpl for Corrected {
     }
 
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
+        if self.gathers_bytes(args.input_fields.first().map(|field| field.data_type())) {
+            let mut input_fields = args.input_fields.to_vec();
+            input_fields[0] = bytes::field_of_texts(&input_fields[0]);
+            return self
+                .inner
+                .state_fields(StateFieldsArgs { input_fields: &input_fields, ..args });
+        }
         self.inner.state_fields(args)
     }
 
@@ -200,6 +235,10 @@ impl AggregateUDFImpl for Corrected {
         args: AccumulatorArgs<'_>,
     ) -> Result<Box<dyn GroupsAccumulator>> {
         self.check(&args)?;
+        if self.takes_bytes(&args) {
+            let made = bytes::of_texts(args, |args| self.inner.create_groups_accumulator(args))?;
+            return Ok(Box::new(made));
+        }
         let ty = args.return_field.data_type();
         match self.correction {
             Correction::Extreme(extreme) if matches!(ty, DataType::Float32 | DataType::Float64) => {
@@ -221,6 +260,9 @@ impl AggregateUDFImpl for Corrected {
                 None => sliding(&self.inner, args)?,
             };
             return Ok(self.looking(accumulator));
+        }
+        if self.takes_bytes(&args) {
+            return self.accumulator(args);
         }
         Ok(self.looking(self.inner.create_sliding_accumulator(args)?))
     }
@@ -264,7 +306,18 @@ impl AggregateUDFImpl for Corrected {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        self.inner.coerce_types(types)
+        if self.correction != Correction::Texts {
+            return self.inner.coerce_types(types);
+        }
+        // A constant in quotes is a text until it gets its type.
+        let may_be = |ty: &DataType| are_bytes(ty) || is_text(ty) || ty.is_null();
+        if types.len() == 2 && types.iter().any(are_bytes) && types.iter().all(may_be) {
+            return Ok(vec![DataType::BinaryView; 2]);
+        }
+        let field = |ty: &DataType| Arc::new(Field::new("", ty.clone(), true));
+        let fields: Vec<FieldRef> = types.iter().map(field).collect();
+        let fields = fields_with_udf(&fields, self.inner.as_ref())?;
+        Ok(fields.iter().map(|field| field.data_type().clone()).collect())
     }
 
     fn is_descending(&self) -> Option<bool> {
@@ -277,7 +330,7 @@ impl AggregateUDFImpl for Corrected {
 
     fn default_value(&self, ty: &DataType) -> Result<ScalarValue> {
         if self.correction == Correction::Texts {
-            return Ok(ScalarValue::Utf8View(None));
+            return ScalarValue::try_from(ty);
         }
         self.inner.default_value(ty)
     }

@@ -9,6 +9,7 @@
 //! aggregate sees arrays of values.
 #![forbid(unsafe_code)]
 
+mod bytes;
 pub mod corrected;
 pub mod ordered_sets;
 mod shifted;

@@ -155,6 +155,7 @@ states! {
     DUPLICATE_OBJECT = b"42710", "An object of this name exists.";
     AMBIGUOUS_COLUMN = b"42702", "More than one column has this name.";
     INVALID_COLUMN_REFERENCE = b"42P10", "A column where it cannot be referred to.";
+    INVALID_SCHEMA_DEFINITION = b"42P15", "A schema that cannot be defined so.";
     INVALID_TABLE_DEFINITION = b"42P16", "A table that cannot be defined so.";
     INVALID_OBJECT_DEFINITION = b"42P17", "An object that cannot be defined so.";
     INSUFFICIENT_RESOURCES = b"53000", "The system gives no more of what is needed.";

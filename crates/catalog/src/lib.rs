@@ -20,6 +20,7 @@
 mod collations;
 pub mod extensions;
 mod ids;
+pub mod lock_errors;
 pub mod materialized;
 mod permission;
 mod rights;
@@ -32,6 +33,7 @@ pub mod temporary;
 mod tests;
 mod user_type;
 mod view_options;
+pub mod violations;
 mod workload;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -161,7 +161,8 @@ pub struct Index {
     /// PRIMARY KEY or UNIQUE if it was made by a constraint.
     pub constraint: Option<IndexConstraint>,
     /// Whether the constraint is DEFERRABLE. A key may stand in the index several times then, until
-    /// the constraint is judged; so `unique` is false.
+    /// the constraint is judged; so `unique` is false. A unique index of a materialized view is judged likewise, once
+    /// the view has followed a statement (`Immediate`), though no constraint made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deferral: Option<Deferral>,
     /// COMMENT ON INDEX.

@@ -553,7 +553,7 @@ fn load_script(exported: &[ExportedTable]) -> String {
 }
 
 fn create_index(table: &Table, index: &Index) -> String {
-    let unique = if index.unique { "UNIQUE " } else { "" };
+    let unique = if index.says_unique() { "UNIQUE " } else { "" };
     let class = |at: usize| {
         let at = u16::try_from(at).ok();
         let class = at.and_then(|at| index.operator_classes.get(&at));

@@ -14,7 +14,7 @@ use super::constraint::{
     KEY_COLUMNS_MAX, key_column, not_unique, refuse_key_without_partition_column,
 };
 use super::{DdlContext, fold, parts};
-use halcyon_catalog::{Derived, DerivedKey, Index, IndexColumn, Relation, Table, TableKind};
+use halcyon_catalog::{Deferral, Derived, DerivedKey, Index, IndexColumn, Relation, Table};
 use halcyon_collations::Collation;
 use halcyon_functions::system_columns::queries as system_columns;
 use halcyon_sql::error::{Result, SqlError, SqlState};
@@ -26,13 +26,8 @@ use halcyon_store::{IndexDef, Partition, ValueRef};
 pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateIndex) -> Result<()> {
     refuse_options(create)?;
     let table = cx.owned_table(&parts(&create.table_name)?)?;
-    match &table.kind {
-        TableKind::Stream => return Err(halcyon_catalog::wrong_kind(&table.name, "table")),
-        TableKind::Materialized(_) if create.unique => {
-            return Err(SqlError::unsupported("a unique index on a materialized view")
-                .hint("Create an index that is not unique: groups are unique as they are."));
-        }
-        _ => {}
+    if table.is_stream() {
+        return Err(halcyon_catalog::wrong_kind(&table.name, "table"));
     }
     let key = Key::of(cx, &table, create)?;
     let included = create.include.iter().map(|name| index_column(&table, &fold(name)));
@@ -66,7 +61,9 @@ pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateIndex) -> Result<()
     };
     let index = Index {
         derived,
-        unique: create.unique,
+        // Rows of a view are written in any order, so that keys may meet before all of them are.
+        unique: create.unique && table.materialized().is_none(),
+        deferral: (create.unique && table.materialized().is_some()).then_some(Deferral::Immediate),
         nulls_not_distinct: create.nulls_distinct == Some(false),
         included,
         operator_classes,

@@ -40,6 +40,7 @@ mod owned;
 mod remove;
 mod renamed;
 mod role;
+mod schema;
 mod sequence;
 mod table;
 mod temporary;
@@ -54,7 +55,7 @@ mod workload_export;
 
 use std::sync::Arc;
 
-use datafusion::sql::sqlparser::ast::{self, Statement};
+use datafusion::sql::sqlparser::ast::Statement;
 use halcyon_base::ids::TableId;
 use halcyon_base::progress::{self, Phase, Unit};
 use halcyon_store::Partition;
@@ -68,7 +69,7 @@ use halcyon_plan::engine::DataFusion;
 use halcyon_plan::env::Env;
 use halcyon_plan::lock_errors;
 use halcyon_sql::error::{Result, SqlError, SqlState};
-use halcyon_sql::identifier::{fold, last, parts};
+use halcyon_sql::identifier::{fold, parts};
 use halcyon_sql::syntax::DdlStatement;
 
 pub use remove::drop_at_commit;
@@ -178,11 +179,11 @@ impl Ddl {
                 Ok(plain("CREATE SEQUENCE"))
             }
             Statement::CreateSchema { schema_name, if_not_exists, .. } => {
-                create_schema(cx, schema_name, *if_not_exists).map(|()| plain("CREATE SCHEMA"))
+                schema::create(cx, schema_name, *if_not_exists).map(|_| plain("CREATE SCHEMA"))
             }
             Statement::AlterTable(alter) => alter::alter(cx, alter).map(|()| plain("ALTER TABLE")),
             Statement::AlterSchema(alter) => {
-                alter_schema(cx, alter).map(|()| plain("ALTER SCHEMA"))
+                schema::alter(cx, alter).map(|()| plain("ALTER SCHEMA"))
             }
             Statement::Drop { object_type, if_exists, names, cascade, .. } => {
                 let tag = remove::tag(object_type).expect("bind took it");
@@ -330,74 +331,6 @@ pub const NAME_BYTES_MAX: usize = 255;
 /// 42622.
 fn name_too_long() -> SqlError {
     SqlError::new(SqlState::NAME_TOO_LONG, format!("a name has more than {NAME_BYTES_MAX} bytes"))
-}
-
-fn create_schema(
-    cx: &mut DdlContext<'_>,
-    name: &ast::SchemaName,
-    if_not_exists: bool,
-) -> Result<()> {
-    let (name, owner) = match name {
-        ast::SchemaName::Simple(name) => (last(name)?, None),
-        ast::SchemaName::UnnamedAuthorization(owner) => (fold(owner), Some(fold(owner))),
-        ast::SchemaName::NamedAuthorization(name, owner) => (last(name)?, Some(fold(owner))),
-    };
-    role::require_plain_creator(cx, "schema")?;
-    if let Some(owner) = &owner {
-        role::require_role(cx.catalog, owner)?;
-    }
-    if name.starts_with("pg_") {
-        return Err(SqlError::new(
-            SqlState::RESERVED_NAME,
-            format!("unacceptable schema name \"{name}\""),
-        )
-        .detail("The prefix \"pg_\" is reserved for system schemas."));
-    }
-    if cx.catalog.schemas.contains_key(&name) {
-        let message = format!("schema \"{name}\" already exists");
-        return match if_not_exists {
-            true => {
-                cx.notice(SqlState::DUPLICATE_SCHEMA, format!("{message}, skipping"));
-                Ok(())
-            }
-            false => Err(SqlError::new(SqlState::DUPLICATE_SCHEMA, message)),
-        };
-    }
-    let schema = halcyon_catalog::Schema {
-        oid: cx.catalog.ids.oid(),
-        name: name.clone(),
-        owner: owner.unwrap_or_else(|| cx.user().to_owned()),
-        relations: Default::default(),
-        collations: Default::default(),
-        grants: Vec::new(),
-        comment: None,
-    };
-    cx.catalog.schemas.insert(name, Arc::new(schema));
-    Ok(())
-}
-
-fn alter_schema(cx: &mut DdlContext<'_>, alter: &ast::AlterSchema) -> Result<()> {
-    let name = last(&alter.name)?;
-    let Some(schema) = cx.catalog.schemas.get(&name).cloned() else {
-        return match alter.if_exists {
-            true => Ok(()),
-            false => Err(halcyon_catalog::undefined_schema(&name)),
-        };
-    };
-    cx.catalog.require_owner(cx.user(), &schema.owner, "schema", &name)?;
-    for operation in &alter.operations {
-        match operation {
-            ast::AlterSchemaOperation::OwnerTo { owner } => {
-                let owner = role::owner_name(cx, owner)?;
-                cx.catalog.schema_mut(&name).owner = owner;
-            }
-            ast::AlterSchemaOperation::Rename { name: new } => {
-                names::rename_schema(cx, &name, &last(new)?)?;
-            }
-            other => return Err(SqlError::unsupported(format!("ALTER SCHEMA … {other}"))),
-        }
-    }
-    Ok(())
 }
 
 fn depends(on: &str, what: &str) -> SqlError {

@@ -3,7 +3,7 @@
 use super::sequence::Wish;
 use super::{
     DdlContext, Done, alter, alter_identity, alter_view, collation, comment, materialized, owned,
-    role, sequence, user_type, workload,
+    role, schema, sequence, user_type, workload,
 };
 use halcyon_sql::error::{Result, SqlState};
 use halcyon_sql::identifier::{fold, parts};
@@ -25,6 +25,9 @@ pub(super) fn run(statement: &DdlStatement, cx: &mut DdlContext<'_>) -> Result<D
         DdlStatement::Membership { roles, members, grant } => {
             let names = |idents: &[_]| idents.iter().map(fold).collect::<Vec<_>>();
             role::membership(cx, &names(roles), &names(members), *grant)?;
+        }
+        DdlStatement::CreateSchema { create, elements } => {
+            schema::create_with(cx, create, elements)?;
         }
         DdlStatement::CreateSequence { name, if_not_exists, options } => {
             let owned_by = options.owned_by.as_ref();

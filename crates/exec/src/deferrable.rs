@@ -4,6 +4,7 @@
 //! A write leaves these constraints alone ([`DeferrableCheck`] says which); the session that runs it
 //! judges them behind the statement, at COMMIT, or at SET CONSTRAINTS. What is judged is what the rows
 //! have come to by then: a row that was inserted and deleted again breaks nothing.
+//! The unique indexes of a materialized view are judged here, too, once the view has followed a statement.
 //! A foreign key's own actions (CASCADE and the like, and RESTRICT) are never put off.
 //!
 //! Cost: a pass over the transaction's notes since the first statement that left the constraint, and a
@@ -115,6 +116,19 @@ impl DeferrableCheck {
 fn lock(tx: &mut Transaction, table: &Table, limits: &WaitLimits<'_>) -> Result<Vec<LockHandle>> {
     let lock = |cell| tx.lock(cell, Mode::Shared, limits).map_err(lock_errors::of_any);
     table.cells.iter().map(lock).collect()
+}
+
+/// Judges the unique indexes of a materialized view by the rows that the transaction has changed since `since`, all of
+/// which are there. Errors: 23505.
+pub(crate) fn judge_view(view: &Arc<Table>, since: &Savepoint, tx: &Transaction) -> Result<()> {
+    let mut unique = view.indexes.iter().filter(|index| index.says_unique()).peekable();
+    if unique.peek().is_none() {
+        return Ok(());
+    }
+    let held: Vec<LockHandle> =
+        view.cells.iter().filter_map(|cell| tx.held_exclusively(cell)).collect();
+    let changes = Changes { table: view, held: &held, since };
+    unique.try_for_each(|index| changes.judge_unique(tx, index))
 }
 
 /// The rows of a table that a transaction has changed.

@@ -12,9 +12,10 @@ use halcyon_txn::{Savepoint, Transaction};
 use halcyon_views::{MaintainedView, MaintenanceError, Refused, StreamEvents, ViewMaintenance};
 
 use crate::constraints::{compile_check, row_text};
+use crate::deferrable::judge_view;
 use crate::view_errors::view_error;
 use halcyon_catalog::materialized::ViewGuard;
-use halcyon_catalog::{Catalog, Check, Table};
+use halcyon_catalog::{Catalog, Check, Index, Table};
 use halcyon_plan::bind::Binder;
 use halcyon_plan::env::Env;
 use halcyon_plan::scalar::Program;
@@ -60,10 +61,13 @@ impl FedViews {
         &self.maintained
     }
 
-    /// Whether every single change of a view is looked at: by a guard, or by a view over the view.
+    /// Whether every single change of a view is looked at: by a guard, a unique index, or a view over the view.
     pub fn are_watched(&self) -> bool {
         let guarded = self.guards.iter().any(|guards| !guards.is_empty());
-        guarded || self.tables.iter().any(|view| !view.feeds.is_empty())
+        let watches = |view: &Arc<Table>| {
+            !view.feeds.is_empty() || view.indexes.iter().any(Index::says_unique)
+        };
+        guarded || self.tables.iter().any(watches)
     }
 
     /// Where a statement begins for the views; `None` if it feeds none.
@@ -73,8 +77,8 @@ impl FedViews {
 
     /// Brings the views up to date with the statement's changes since `since`.
     ///
-    /// Errors: those of events, expressions and guards of views; the caller then undoes the
-    /// statement.
+    /// Errors: those of events, expressions and guards of views, and 23505 for a key of one of their unique indexes
+    /// that two rows would have; the caller then undoes the statement.
     pub fn end(&self, since: &Savepoint, env: &Env<'_>, tx: &mut Transaction) -> Result<()> {
         self.end_with(since, None, env, tx)
     }
@@ -93,7 +97,12 @@ impl FedViews {
         }
         let mut judge = |view: usize, row: &[ValueRef<'_>]| self.judge(view, row, env);
         let done = self.maintenance.run(tx, since, events, env.cancel, &mut judge);
-        done.map_err(|error| self.sql_error(error))
+        done.map_err(|error| self.sql_error(error))?;
+        // Rows of a view are written in no order that keeps its keys apart, so they are judged behind all of them.
+        self.tables.iter().try_for_each(|view| {
+            let judged = judge_view(view, since, tx);
+            judged.map_err(|error| in_view(error, view))
+        })
     }
 
     /// 23514 if a row of the view is one that a guard forbids.
@@ -107,17 +116,22 @@ impl FedViews {
         Ok(())
     }
 
-    /// The error, with the view in whose maintenance it arose.
+    /// The error of a view's maintenance as SQL's.
     fn sql_error(&self, error: MaintenanceError<SqlError>) -> SqlError {
-        let name = self.tables[error.view].qualified_name();
-        let error = match error.refused {
-            Refused::View(error) => view_error(error),
-            Refused::Judge(error) => error,
-        };
-        match error.fields().context {
-            Some(_) => error,
-            None => error.context(format!("maintenance of materialized view \"{name}\"")),
+        let view = &self.tables[error.view];
+        match error.refused {
+            Refused::View(error) => in_view(view_error(error), view),
+            Refused::Judge(error) => in_view(error, view),
         }
+    }
+}
+
+/// The error, with the view in whose maintenance it arose.
+fn in_view(error: SqlError, view: &Table) -> SqlError {
+    let name = view.qualified_name();
+    match error.fields().context {
+        Some(_) => error,
+        None => error.context(format!("maintenance of materialized view \"{name}\"")),
     }
 }
 

@@ -22,6 +22,7 @@ use datafusion::functions::core::r#struct;
 use datafusion::functions_nested::array_has::{
     array_has_all_udf, array_has_any_udf, array_has_udf,
 };
+use datafusion::functions_nested::concat::{array_append_udf, array_prepend_udf};
 use datafusion::logical_expr::preimage::PreimageResult;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
@@ -96,6 +97,16 @@ pub fn array_has() -> Arc<ScalarUDF> {
         Corrected::function(&array_has_udf(), own)
     });
     Arc::clone(&ARRAY_HAS)
+}
+
+/// `array_append` or `array_prepend` for `array || element` or `element || array`, which the planner does not look up by
+/// name.
+pub fn array_and_element(element_is_first: bool) -> Arc<ScalarUDF> {
+    static BOTH: LazyLock<[Arc<ScalarUDF>; 2]> = LazyLock::new(|| {
+        [array_append_udf(), array_prepend_udf()]
+            .map(|inner| Corrected::function(&inner, Correction::QuotedFit(Fit::Element)))
+    });
+    Arc::clone(&BOTH[usize::from(element_is_first)])
 }
 
 /// `array_has_all` for `a @> b`, which the planner does not look up by name.
@@ -246,10 +257,25 @@ fn is_fixed(ty: &DataType) -> bool {
     matches!(ty, DataType::FixedSizeBinary(_))
 }
 
-/// The type that holds the decimals of an array and all that stand beside it; `None` if they are of one type.
+/// Whether values are arrays of such values.
+fn holds_fixed(ty: &DataType) -> bool {
+    matches!(ty, DataType::List(item) if is_fixed(item.data_type()))
+}
+
+/// Whether a number beside an array of decimals is an element: behind an element there may be places and counts.
+fn is_element(ty: &DataType, types: &[DataType]) -> bool {
+    ty.is_decimal() || types.len() == 2 && ty.is_integer()
+}
+
+/// The type that holds the decimals of an array and the numbers beside it; `None` if they are of one type.
 fn common_decimal(item: &DataType, types: &[DataType]) -> Option<DataType> {
-    let beside = types.iter().filter(|ty| ty.is_decimal());
-    let all: Vec<DataType> = beside.chain([item]).cloned().collect();
+    let beside = types.iter().filter(|ty| is_element(ty, types)).map(|ty| match ty {
+        DataType::Int16 => DataType::Decimal128(5, 0),
+        DataType::Int32 => DataType::Decimal128(10, 0),
+        ty if ty.is_integer() => DataType::Decimal128(19, 0),
+        ty => ty.clone(),
+    });
+    let all: Vec<DataType> = beside.chain([item.clone()]).collect();
     let differ = item.is_decimal() && all.iter().any(|ty| ty != item);
     differ.then(|| type_union_resolution(&all)).flatten()
 }
@@ -661,9 +687,10 @@ impl ScalarUDFImpl for Corrected {
                 let is_one = known.windows(2).all(|pair| pair[0] == pair[1]);
                 match known.first() {
                     None => self.converted(types),
-                    Some(first) if is_one && is_fixed(first) => Ok((types.iter())
-                        .map(|ty| if ty.is_null() { first } else { ty }.clone())
-                        .collect()),
+                    Some(first) if is_one && (is_fixed(first) || holds_fixed(first)) => Ok((types
+                        .iter())
+                    .map(|ty| if ty.is_null() { first } else { ty }.clone())
+                    .collect()),
                     Some(first) if is_one => Ok(vec![first.clone(); types.len()]),
                     Some(_) => Ok(vec![self.converted(&known)?.swap_remove(0); types.len()]),
                 }
@@ -683,7 +710,7 @@ impl ScalarUDFImpl for Corrected {
                         DataType::List(Arc::new(Field::new_list_field(common.clone(), true)));
                     let fitted = types.iter().map(|ty| match ty {
                         DataType::List(_) => list.clone(),
-                        ty if ty.is_decimal() || is_text(ty) => common.clone(),
+                        ty if is_element(ty, types) || is_text(ty) => common.clone(),
                         ty => ty.clone(),
                     });
                     return self.converted(&fitted.collect::<Vec<_>>());

@@ -447,6 +447,27 @@ fn a_handle_refuses_what_insert_would_refuse() {
 }
 
 #[test]
+fn a_unique_index_of_a_view_judges_events_of_handles() {
+    let database = book();
+    let (mut session, mut bids) = (database.session(), database.stream("bids").unwrap());
+    bids.insert(&order(1.0, 1, 2.0, 3.0)).unwrap();
+    bids.insert(&order(1.0, 2, 3.0, 2.0)).unwrap();
+    // Two brokers have a turnover of 6, which no row of the view tells yet.
+    let twice = session.batch("CREATE UNIQUE INDEX ON turnover (s)").unwrap_err();
+    assert_eq!(twice.state(), SqlState::UNIQUE_VIOLATION);
+    bids.insert(&order(1.0, 2, 1.0, 1.0)).unwrap();
+    session.batch("CREATE UNIQUE INDEX ON turnover (s)").unwrap();
+    let twice = bids.insert(&order(1.0, 1, 1.0, 1.0)).unwrap_err();
+    assert_eq!(twice.state(), SqlState::UNIQUE_VIOLATION);
+    bids.insert(&order(1.0, 1, 2.0, 1.0)).unwrap();
+    assert_eq!(
+        rows(&mut session, "SELECT broker, s FROM turnover ORDER BY broker"),
+        ["Int32(1) | Float64(8.0)", "Int32(2) | Float64(7.0)"]
+    );
+    halcyon::testing::check_views(&database);
+}
+
+#[test]
 fn a_handle_waits_for_a_transaction_that_has_changed_its_views() {
     let database = book();
     let mut session = database.session();

@@ -222,7 +222,16 @@ impl ExprPlanner for Operators {
                 Ok(PlannerResult::Planned(expr.right))
             }
             Op::StringConcat if [&lt, &rt].iter().any(|ty| matches!(ty, DataType::List(_))) => {
-                Ok(PlannerResult::Original(arrays_alike(expr, &lt, &rt)?))
+                let expr = arrays_alike(expr, &lt, &rt)?;
+                let types =
+                    (type_of_operand(&expr.left, schema)?, type_of_operand(&expr.right, schema)?);
+                let (left, right) =
+                    (matches!(types.0, DataType::List(_)), matches!(types.1, DataType::List(_)));
+                if left == right {
+                    return Ok(PlannerResult::Original(expr));
+                }
+                let function = corrected::array_and_element(right);
+                Ok(PlannerResult::Planned(function.call(vec![expr.left, expr.right])))
             }
             // Parameters are texts, beside one another and beside what is written as text.
             Op::StringConcat

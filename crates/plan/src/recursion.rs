@@ -4,9 +4,11 @@
 //! joins that add rows without a match, EXCEPT) have no meaning there, and an aggregate, which has
 //! a row for empty input, would never end. The rules are PostgreSQL's.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use arrow::array::{Array, ArrayData, make_array};
+use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, JoinType, Result};
@@ -96,17 +98,20 @@ fn names(plan: &LogicalPlan, query: &RecursiveQuery) -> Result<bool> {
 /// The name of the function that [`marked`] calls.
 pub(crate) const MARKED: &str = "marked";
 
-/// `value`, whose field has exactly this metadata: DataFusion runs a recursive query only if the fields of both of its
-/// parts have the same, and an alias adds to a column's metadata, if it does not lose its own, and takes nothing away.
-pub(crate) fn marked(value: Expr, metadata: &HashMap<String, String>) -> Expr {
-    let metadata = metadata.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+/// `value`, whose field has exactly the type and the metadata of `wanted`: DataFusion runs a recursive query only if the
+/// fields of both of its parts have the same, elements of arrays included; and an alias adds to a column's metadata, if it
+/// does not lose its own, and takes nothing away.
+pub(crate) fn marked(value: Expr, wanted: &Field) -> Expr {
+    let metadata = wanted.metadata().iter().map(|(key, value)| (key.clone(), value.clone()));
+    let (ty, metadata) = (wanted.data_type().clone(), metadata.collect());
     // A constant that is folded loses its metadata.
     let signature = Signature::any(1, Volatility::Volatile);
-    ScalarUDF::new_from_impl(Marked { metadata, signature }).call(vec![value])
+    ScalarUDF::new_from_impl(Marked { ty, metadata, signature }).call(vec![value])
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Marked {
+    ty: DataType,
     metadata: BTreeMap<String, String>,
     signature: Signature,
 }
@@ -120,17 +125,38 @@ impl ScalarUDFImpl for Marked {
         &self.signature
     }
 
-    fn return_type(&self, args: &[DataType]) -> Result<DataType> {
-        Ok(args[0].clone())
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(self.ty.clone())
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        let given = &args.arg_fields[0];
-        let field = Field::new(MARKED, given.data_type().clone(), given.is_nullable());
+        let field = Field::new(MARKED, self.ty.clone(), args.arg_fields[0].is_nullable());
         Ok(Arc::new(field.with_metadata(self.metadata.clone().into_iter().collect())))
     }
 
     fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        Ok(args.args.swap_remove(0))
+        let value = args.args.swap_remove(0);
+        if value.data_type() == self.ty {
+            return Ok(value);
+        }
+        // Elements may have another representation, or other metadata, than the planner was told.
+        let mut values = value.into_array(args.number_rows)?;
+        if !values.data_type().equals_datatype(&self.ty) {
+            values = cast(&values, &self.ty)?;
+        }
+        Ok(ColumnarValue::Array(make_array(told_as(values.to_data(), &self.ty)?)))
     }
+}
+
+/// A vector as one of the type `ty`, from which its own differs in metadata alone.
+fn told_as(data: ArrayData, ty: &DataType) -> Result<ArrayData> {
+    let items: Vec<&DataType> = match ty {
+        DataType::List(item) => vec![item.data_type()],
+        DataType::Struct(fields) => fields.iter().map(|field| field.data_type()).collect(),
+        _ => return Ok(data),
+    };
+    let children = data.child_data().iter().zip(items);
+    let children = children.map(|(child, ty)| told_as(child.clone(), ty));
+    let children = children.collect::<Result<Vec<_>>>()?;
+    Ok(data.into_builder().data_type(ty.clone()).child_data(children).build()?)
 }

@@ -326,14 +326,14 @@ fn with_metadata_of(plan: LogicalPlan, schema: &DFSchema) -> Result<LogicalPlan>
     let fields = || plan.schema().fields().iter().zip(schema.fields());
     // The columns of a union get their metadata in later passes.
     let unions = plan.exists(|node| Ok(matches!(node, LogicalPlan::Union(_))))?;
-    let is_bare = |field: &FieldRef| field.metadata().is_empty();
+    let is_bare = |field: &FieldRef| field.metadata().is_empty() && !field.data_type().is_nested();
     if !unions && fields().all(|(own, wanted)| is_bare(own) && is_bare(wanted)) {
         return Ok(plan);
     }
     let columns = plan.schema().columns().into_iter().zip(fields());
     let exprs = columns.map(|(column, (own, wanted))| {
         // What runs the plan may have lost metadata that the plan has, of constants and unions, so all are marked.
-        let column = marked(Expr::Column(column), wanted.metadata());
+        let column = marked(Expr::Column(column), wanted);
         let metadata = FieldMetadata::from(wanted.as_ref());
         column.alias_with_metadata(own.name(), Some(metadata))
     });
@@ -358,7 +358,7 @@ fn recursion_with_its_types(mut query: RecursiveQuery) -> Result<LogicalPlan> {
             let first = field.data_type();
             let then = &before_planners_cast(&query.recursive_term, at)?;
             let widens = first.is_integer() && (then.is_decimal() || then.is_floating())
-                || first.is_decimal() && then.is_floating()
+                || first.is_decimal() && (then.is_floating() || has_more_places(then, first))
                 || *first == DataType::Date32 && is_moment(then);
             if widens {
                 let message = format!(
@@ -380,6 +380,12 @@ fn recursion_with_its_types(mut query: RecursiveQuery) -> Result<LogicalPlan> {
         }
     }
     LogicalPlan::RecursiveQuery(query).recompute_schema()
+}
+
+/// Whether a NUMERIC has digits behind the point that another one, whose digits were said, has not.
+fn has_more_places(then: &DataType, first: &DataType) -> bool {
+    matches!((then, first), (DataType::Decimal128(_, then), DataType::Decimal128(_, scale))
+        if then > scale && *first != UNCONSTRAINED.arrow())
 }
 
 /// The type of a column of a recursive query's second part as it was written: DataFusion's planner casts to the
@@ -1103,8 +1109,15 @@ pub(crate) fn number(text: &str) -> Result<Expr> {
     constant(text, SqlType::Decimal { precision: 38, scale }, &TimeZone::UTC)
 }
 
+/// Gives constants in quotes and parameters beside BYTEA in `string_agg` that type.
+///
 /// Errors: 42883 for an aggregate that DataFusion has for more types than PostgreSQL.
-fn has_aggregate(name: &str, args: &[Expr], schema: &DFSchema) -> Result<()> {
+fn has_aggregate(
+    name: &str,
+    args: &mut [Expr],
+    schema: &DFSchema,
+    known: &mut Parameters,
+) -> Result<()> {
     let is_missing: fn(&DataType) -> bool = match name {
         "min" | "max" => |ty| *ty == DataType::Boolean,
         "string_agg" => |ty| !ty.is_string() && !ty.is_binary() && !ty.is_null(),
@@ -1112,7 +1125,15 @@ fn has_aggregate(name: &str, args: &[Expr], schema: &DFSchema) -> Result<()> {
     };
     let is_open = |arg: &Expr| quoted(arg).is_some() || untyped(arg);
     let types = args.iter().map(|arg| arg.get_type(schema)).collect::<Result<Vec<_>>>()?;
-    if !args.iter().zip(&types).any(|(arg, ty)| !is_open(arg) && is_missing(ty)) {
+    let mixes = name == "string_agg"
+        && meeting_type(args.iter(), schema).is_binary()
+        && args.iter().zip(&types).any(|(arg, ty)| !is_open(arg) && is_text(ty));
+    if !mixes && !args.iter().zip(&types).any(|(arg, ty)| !is_open(arg) && is_missing(ty)) {
+        if name == "string_agg" && types.iter().any(DataType::is_binary) {
+            for arg in args {
+                *arg = adapt(std::mem::take(arg), &DataType::BinaryView, known)?;
+            }
+        }
         return Ok(());
     }
     let types: Vec<String> = types.iter().map(shown_type).collect();
@@ -1176,7 +1197,7 @@ pub(crate) fn operator(
             Expr::SetComparison(comparison)
         }
         Expr::WindowFunction(mut function) => {
-            has_aggregate(function.fun.name(), &function.params.args, schema)?;
+            has_aggregate(function.fun.name(), &mut function.params.args, schema, types)?;
             let name = function.fun.name().to_owned();
             let first = function.params.args.first().map(|arg| arg.get_type(schema)).transpose()?;
             for (at, arg) in function.params.args.iter_mut().enumerate() {
@@ -1211,7 +1232,7 @@ pub(crate) fn operator(
         Expr::Negative(expr) => negative(*expr, schema, types)?,
         Expr::AggregateFunction(mut call) => {
             documents::are_gathered(call.func.name(), &call.params.args, schema)?;
-            has_aggregate(call.func.name(), &call.params.args, schema)?;
+            has_aggregate(call.func.name(), &mut call.params.args, schema, types)?;
             if is_of_a_set(call.func.name()) {
                 call.params.order_by.clear();
             }
@@ -1486,6 +1507,11 @@ fn call(function: ScalarFunction, schema: &DFSchema, types: &mut Parameters) -> 
             let case = Case { expr: None, when_then_expr, else_expr: Some(Box::new(other)) };
             return branches(case, schema, types);
         }
+        "nullif" if let Some((common, own)) = kept_by_nullif(&args, schema)? => {
+            let args = args.into_iter().map(|arg| to(arg, common.clone())).collect();
+            let value = call(ScalarFunction { func, args }, schema, types)?;
+            return Ok(if own == common { value } else { to(value, own) });
+        }
         "coalesce" | "nullif" | "greatest" | "least" | "nvl" => {
             let ty = meeting_type(args.iter(), schema);
             let adapted = args.into_iter().map(|arg| adapt(arg, &ty, types));
@@ -1560,9 +1586,12 @@ fn call(function: ScalarFunction, schema: &DFSchema, types: &mut Parameters) -> 
         "abs" | "ceil" | "floor" | "round" | "trunc" if args.len() == 1 => {
             let [number] = <[Expr; 1]>::try_from(args).expect("one");
             let number = adapt(number, &DataType::Float64, types)?;
-            // DataFusion's leaves integers as they are.
-            let is_whole = name == "round" && number.get_type(schema)?.is_integer();
-            vec![if is_whole { to(number, DataType::Float64) } else { number }]
+            // DataFusion's leaves integers as they are, and gives a REAL for one.
+            let becomes_double = match number.get_type(schema)? {
+                DataType::Float32 => name != "abs",
+                ty => name == "round" && ty.is_integer(),
+            };
+            vec![if becomes_double { to(number, DataType::Float64) } else { number }]
         }
         // A date is a moment in the session's zone there.
         "timezone" if args.len() == 2 => {
@@ -1653,6 +1682,24 @@ fn digits_of_field(call: &Expr, schema: &DFSchema) -> Result<Option<i8>> {
 fn are_alike(args: &[Expr], schema: &DFSchema) -> Result<bool> {
     let types = args.iter().map(|arg| arg.get_type(schema)).collect::<Result<Vec<_>>>()?;
     Ok(types.windows(2).all(|pair| pair[0] == pair[1]))
+}
+
+/// The type in which NULLIF compares its arguments, and that of its value, where the value keeps the type of the first
+/// argument although the second has another, or numbers are compared as DOUBLE PRECISION.
+fn kept_by_nullif(args: &[Expr], schema: &DFSchema) -> Result<Option<(DataType, DataType)>> {
+    let [value, other] = args else { return Ok(None) };
+    if [value, other].into_iter().any(|arg| quoted(arg).is_some() || untyped(arg)) {
+        return Ok(None);
+    }
+    let (own, beside) = (value.get_type(schema)?, other.get_type(schema)?);
+    let is_number = |ty: &DataType| ty.is_integer() || ty.is_decimal();
+    Ok(match (&own, &beside) {
+        _ if own == beside => None,
+        _ if own.is_integer() && beside.is_integer() => Some((wider(own.clone(), beside), own)),
+        (_, DataType::Float32) if is_number(&own) => Some((DataType::Float64, DataType::Float64)),
+        (DataType::Date32, DataType::Timestamp(_, None)) => Some((beside, own)),
+        _ => None,
+    })
 }
 
 /// NULL if the two are equal, otherwise the first: for types that DataFusion compares differently.

@@ -309,7 +309,7 @@ pub fn cell_of(array: &ArrayRef, row: usize) -> Result<ValueRef<'_>> {
 pub fn as_storage(array: &ArrayRef, ty: SqlType) -> Result<ArrayRef> {
     let array = &stored(array);
     let wanted = match ty {
-        SqlType::Array(_) => DataType::BinaryView,
+        ty if matches!(ty, SqlType::Array(_)) || ty.is_address() => DataType::BinaryView,
         SqlType::Enum(_) => DataType::Int64,
         other => other.arrow(),
     };

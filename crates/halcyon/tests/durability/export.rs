@@ -239,6 +239,7 @@ const RIGHTS: &[&str] = &[
     "ALTER VIEW seen OWNER TO staff",
     "GRANT SELECT ON seen TO clerk",
     "CREATE MATERIALIZED VIEW sums AS SELECT v, count(*) AS n FROM shop.sale GROUP BY v",
+    "CREATE UNIQUE INDEX sums_v ON sums (v)",
     "ALTER MATERIALIZED VIEW sums OWNER TO clerk",
     "GRANT SELECT ON sums TO staff",
     "CREATE SEQUENCE counter",

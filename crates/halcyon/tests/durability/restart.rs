@@ -153,6 +153,32 @@ fn tables_and_all_about_them_survive() {
 }
 
 #[test]
+fn unique_indexes_of_materialized_views_survive() {
+    let folder = Folder::new("unique_views");
+    let database = Database::open(folder.path()).expect("a new database");
+    run(
+        &mut database.session(),
+        &[
+            "CREATE TABLE sale (id INT PRIMARY KEY, g INT, amount INT)",
+            "INSERT INTO sale VALUES (1, 1, 10), (2, 2, 20)",
+            "CREATE MATERIALIZED VIEW totals AS SELECT g, sum(amount) AS total FROM sale GROUP BY g",
+            "CREATE UNIQUE INDEX ON totals (total)",
+        ],
+    );
+    drop(database);
+    for checkpoint in [true, false] {
+        let database = Database::open(folder.path()).expect("it is on disk");
+        let mut session = database.session();
+        let twice = session.batch("UPDATE sale SET amount = 20 WHERE id = 1");
+        assert_eq!(twice.expect_err("the key is there").state(), SqlState::UNIQUE_VIOLATION);
+        run(&mut session, &["UPDATE sale SET g = 3 - g"]);
+        if checkpoint {
+            database.checkpoint().expect("a checkpoint");
+        }
+    }
+}
+
+#[test]
 fn workload_classes_and_mappings_survive() {
     survives(
         "workload",

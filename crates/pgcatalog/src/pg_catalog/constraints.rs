@@ -129,7 +129,7 @@ fn index(context: &Context, rows: &mut Vec<IndexRow>) {
             indisunique: index.says_unique(),
             indnullsnotdistinct: index.nulls_not_distinct,
             indisprimary: primary,
-            indimmediate: index.deferral.is_none(),
+            indimmediate: index.deferral.is_none() || index.constraint.is_none(),
             indkey: keys,
             indcollation: collations,
             indclass: classes,

@@ -60,6 +60,13 @@ pub enum DdlStatement {
         /// GRANT, else REVOKE.
         grant: bool,
     },
+    /// CREATE SCHEMA with definitions of what is to be in the schema.
+    CreateSchema {
+        /// CREATE SCHEMA itself.
+        create: Box<ast::Statement>,
+        /// The definitions' text.
+        elements: String,
+    },
     /// CREATE SEQUENCE, with its options in any order.
     CreateSequence {
         /// The sequence.
@@ -169,6 +176,7 @@ impl DdlStatement {
             DdlStatement::AlterRole { .. } => "ALTER ROLE",
             DdlStatement::Membership { grant: true, .. } => "GRANT ROLE",
             DdlStatement::Membership { .. } => "REVOKE ROLE",
+            DdlStatement::CreateSchema { .. } => "CREATE SCHEMA",
             DdlStatement::CreateSequence { .. } => "CREATE SEQUENCE",
             DdlStatement::AlterIdentities(_) => "ALTER TABLE",
             DdlStatement::AlterSequence { .. } => "ALTER SEQUENCE",
@@ -387,6 +395,16 @@ fn membership(reader: &mut Reader<'_>, between: &str, grant: bool) -> Result<Ddl
 
 // ---------------------------------------------------------------- sequences, and moving relations
 
+/// Behind CREATE SCHEMA.
+pub(super) fn create_schema(reader: &mut Reader<'_>) -> Result<DdlStatement> {
+    let create = Box::new(reader.sql(Parser::parse_create_schema)?);
+    let elements = reader.rest().to_owned();
+    while !reader.is_at_end() {
+        reader.skip();
+    }
+    Ok(DdlStatement::CreateSchema { create, elements })
+}
+
 /// Behind CREATE SEQUENCE.
 pub(super) fn create_sequence(reader: &mut Reader<'_>) -> Result<DdlStatement> {
     let if_not_exists = reader.eats("IF NOT EXISTS");
@@ -475,6 +493,7 @@ impl fmt::Display for DdlStatement {
                 let (verb, between) = if *grant { ("GRANT", "TO") } else { ("REVOKE", "FROM") };
                 write!(f, "{verb} {} {between} {}", with_commas(roles), with_commas(members))
             }
+            DdlStatement::CreateSchema { create, elements } => write!(f, "{create} {elements}"),
             DdlStatement::CreateSequence { name, if_not_exists, options } => {
                 let if_not_exists = maybe(*if_not_exists, "IF NOT EXISTS ");
                 write!(f, "CREATE SEQUENCE {if_not_exists}{name}{options}")

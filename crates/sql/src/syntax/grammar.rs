@@ -139,6 +139,10 @@ pub(crate) const PRODUCTIONS: &[Production] = &[
     Production { begins: "DROP DOMAIN", read: |r| types::drop_types(r, true).map(of_type) },
     Production { begins: "CREATE COLLATION", read: |r| collation::create(r).map(of_collation) },
     Production { begins: "DROP COLLATION", read: |r| collation::drop(r).map(of_collation) },
+    Production {
+        begins: "CREATE SCHEMA … CREATE|GRANT",
+        read: |r| ddl::create_schema(r).map(Into::into),
+    },
     Production { begins: "CREATE SEQUENCE", read: |r| ddl::create_sequence(r).map(Into::into) },
     Production {
         begins: "ALTER TABLE … ADD GENERATED",

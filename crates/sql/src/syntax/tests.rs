@@ -173,6 +173,7 @@ const READ: &[(&str, &str)] = &[
     ("drop collation if exists a.x, y cascade", "DROP COLLATION IF EXISTS a.x, y CASCADE"),
     ("drop type if exists a.m, n cascade", "DROP TYPE IF EXISTS a.m, n CASCADE"),
     ("DROP DOMAIN d RESTRICT", "DROP DOMAIN d"),
+    ("create schema a create table t (b int)", "CREATE SCHEMA a create table t (b int)"),
     (
         "create sequence if not exists a.s as integer start with 5 increment by 2 no cycle",
         "CREATE SEQUENCE IF NOT EXISTS a.s AS INTEGER INCREMENT BY 2 START WITH 5 NO CYCLE",

@@ -1,6 +1,6 @@
 //! Errors of waits for locks and cuts, as clients see them.
 
-use halcyon_catalog::Table;
+use crate::table::Table;
 use halcyon_sql::error::{SqlError, SqlState};
 use halcyon_txn::{CutError, LockError};
 
