@@ -7,7 +7,6 @@ use datafusion::common::{Result as DfResult, ScalarValue};
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
-use halcyon_sql::coerce::abbreviations;
 use halcyon_sql::coerce::zone::{TimeZone, posix_offset};
 use halcyon_sql::diagnose::external;
 use halcyon_sql::enums::is_day_or_moment;
@@ -17,6 +16,7 @@ use halcyon_sql::types::SqlType;
 use halcyon_sql::values::{ArrayWriter, shown_type, value_at};
 use halcyon_store::ValueRef;
 use halcyon_value::ValueError;
+use halcyon_value::abbreviations;
 
 /// The function's name.
 pub const NAME: &str = "timezone";

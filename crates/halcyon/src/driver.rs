@@ -183,7 +183,7 @@ impl Session {
         self.attempt(ground, statement, params, out)
     }
 
-    /// Runs a statement of a block on a cut. The block's own changes are at rest meanwhile: whoever takes a cut through
+    /// Runs a statement of a block on a cut. The block's own changes are at rest meanwhile: who takes a cut through
     /// them waits neither for the statement's end nor for a block that waits for this one.
     fn on_cut_beside(
         &mut self,

@@ -21,6 +21,7 @@ extern crate alloc;
 #[cfg(any(test, feature = "math"))]
 extern crate std;
 
+pub mod abbreviations;
 pub mod array;
 pub mod calendar;
 pub mod cast;

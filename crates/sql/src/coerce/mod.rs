@@ -8,7 +8,6 @@
 //! *explicit* (what CAST may do), *input* (text that a client typed, read by the type's own rules).
 //! Cost: fixed-width values allocate nothing; a string that a conversion makes lives in [`Arena`].
 
-pub mod abbreviations;
 pub mod arrays;
 pub mod nested;
 pub mod zone;

@@ -1,11 +1,11 @@
 //! Time zones: fixed offsets and names of the tz database.
 
 use chrono::{Datelike, NaiveDate, NaiveDateTime, Offset, TimeZone as _};
+use halcyon_value::abbreviations;
 use halcyon_value::calendar::DAY_US;
 use halcyon_value::cast::to_local;
 use halcyon_value::datetime::{Zone, parse_zone};
 
-use super::abbreviations;
 use crate::error::{Result, SqlError, SqlState};
 
 /// A time zone that local times are read and shown in.

@@ -1,7 +1,7 @@
 //! Circles of waits that pass through advisory locks and through others: a session that waits for an advisory lock may
 //! hold partitions, and one that waits for a partition may hold advisory locks.
 //!
-//! Whoever begins either wait looks, once the wait can be seen, for a circle through its session
+//! The task or thread that begins either wait looks, once the wait can be seen, for a circle through its session
 //! ([`AdvisoryLocks::refuse_circles`]): the last one to begin sees the circle whole. The victim is the one of the
 //! circle that has begun last to wait for an advisory lock; circles without such a wait are found elsewhere.
 //!
