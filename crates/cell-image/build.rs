@@ -14,8 +14,10 @@ fn main() {
         return;
     }
     println!("cargo:rustc-cfg=cell_image");
-    let folder = std::env::var("CARGO_MANIFEST_DIR").unwrap_or_default();
-    println!("cargo:rustc-link-arg-bins=-Wl,-T,{folder}/cell.ld");
+    // A copy: what is built stays right where another clone goes on with the target folder.
+    let script = Path::new(&out).join("cell.ld");
+    std::fs::copy("cell.ld", &script).expect("the linker's script can be copied");
+    println!("cargo:rustc-link-arg-bins=-Wl,-T,{}", script.display());
     for argument in [
         "-nostartfiles",
         "-nostdlib",
