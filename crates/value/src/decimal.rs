@@ -459,7 +459,7 @@ pub const FREE_PLACES: i8 = 10;
 /// value has digits of its own. Types alone are known here: DECIMAL(38, 10), and its products, which have ten places
 /// for each such factor and up to five of others: 11 of `a * 1.5`, 20 of `a * b`. Quotients and averages have
 /// [`QUOTIENT_PLACES`] and keep them, as in PostgreSQL. Deviations: zeros that were written at the end of a value's
-/// fraction are not shown either (`1.50` is 1.5), and columns that are declared with one of these types show their values the same way.
+/// fraction are not shown either (`1.50` is 1.5), and a column that is declared with one of these types shows its values the same way.
 pub fn is_free(precision: u8, scale: i8) -> bool {
     const PLACES_OF_OTHERS_MAX: i8 = 5;
     precision == DIGITS_MAX && scale >= FREE_PLACES && scale % FREE_PLACES <= PLACES_OF_OTHERS_MAX
