@@ -135,7 +135,7 @@ fn divided(text: &str) -> Vec<&str> {
     let mut tokens = Vec::new();
     let read =
         Tokenizer::new(&PostgreSqlDialect {}, text).tokenize_with_location_into_buf(&mut tokens);
-    let known = read.is_ok().then_some(tokens).unwrap_or_default();
+    let known = if read.is_ok() { tokens } else { Vec::new() };
     let known = known.iter().filter(|token| !matches!(token.token, Token::Whitespace(_)));
     let (mut starts, mut depth, mut before) = (vec![0], 0_usize, None);
     for token in known {
