@@ -396,9 +396,10 @@ fn membership(reader: &mut Reader<'_>, between: &str, grant: bool) -> Result<Ddl
 // ---------------------------------------------------------------- sequences, and moving relations
 
 /// Behind CREATE SCHEMA.
-pub(super) fn create_schema(reader: &mut Reader<'_>) -> Result<DdlStatement> {
+pub(super) fn schema(reader: &mut Reader<'_>) -> Result<DdlStatement> {
     let create = Box::new(reader.sql(Parser::parse_create_schema)?);
     let elements = reader.rest().to_owned();
+    reader.expect_one_of(&["CREATE", "GRANT"])?;
     while !reader.is_at_end() {
         reader.skip();
     }

@@ -86,10 +86,9 @@ fn is_frame_exclusion(found: &str, location: Option<Location>, text: &str) -> bo
     place.is_some_and(|place| {
         let (head, rest) = text.split_at(Lines::of(text).place(place).0);
         let last = head.split_whitespace().next_back().unwrap_or_default().to_uppercase();
-        let next = rest.split_whitespace().nth(1).unwrap_or_default().to_uppercase();
-        let next = next.trim_end_matches(')');
+        let next = rest.split_whitespace().nth(1).unwrap_or_default().trim_end_matches(')');
         ["ROW", "PRECEDING", "FOLLOWING"].contains(&&*last)
-            && ["CURRENT", "GROUP", "TIES"].contains(&next)
+            && ["CURRENT", "GROUP", "TIES"].iter().any(|kind| next.eq_ignore_ascii_case(kind))
     })
 }
 

@@ -140,8 +140,7 @@ pub(crate) const PRODUCTIONS: &[Production] = &[
     Production { begins: "CREATE COLLATION", read: |r| collation::create(r).map(of_collation) },
     Production { begins: "DROP COLLATION", read: |r| collation::drop(r).map(of_collation) },
     Production {
-        begins: "CREATE SCHEMA … CREATE|GRANT",
-        read: |r| ddl::create_schema(r).map(Into::into),
+        begins: "CREATE SCHEMA … CREATE|GRANT", read: |r| ddl::schema(r).map(Into::into)
     },
     Production { begins: "CREATE SEQUENCE", read: |r| ddl::create_sequence(r).map(Into::into) },
     Production {

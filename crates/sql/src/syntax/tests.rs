@@ -444,6 +444,7 @@ const REFUSED: &[(&str, u32, &str)] = &[
     ("REVOKE a FROM b c", 17, "or near \"c\""),
     ("ALTER SEQUENCE s RESTART WITH x", 31, "or near \"x\""),
     ("ALTER SEQUENCE s", 17, "end of input"),
+    ("CREATE SCHEMA s b CREATE TABLE t (a int)", 17, "or near \"b\""),
     ("CREATE SEQUENCE s RESTART", 19, "or near \"RESTART\""),
     (
         "ALTER TABLE t ALTER COLUMN a ADD GENERATED ALWAYS AS IDENTITY (SEQUENCE NAME",
