@@ -30,7 +30,7 @@ use halcyon_txn::{Mode, Savepoint, Transaction};
 use halcyon_catalog::{Privilege, Table};
 use halcyon_exec::deferrable::DeferrableCheck;
 use halcyon_exec::dml::bulk::Writer;
-use halcyon_exec::dml::{Cell, QuerySource, Scope, Target, default_cell, owned_roots};
+use halcyon_exec::dml::{Cell, QuerySource, Scope, Target, default_cell, whole_roots};
 use halcyon_exec::point::Scratch;
 use halcyon_exec::upkeep::{self, FedViews};
 use halcyon_plan::bind::{Binder, result_columns};
@@ -419,7 +419,7 @@ impl CopyPlan {
         let work = progress::begin(kind, table.as_ref().map(|table| table.shown()));
         let is_all = |table: &Arc<Table>| source.tables().iter().all(|read| read.id == table.id);
         let rows = table.as_ref().filter(|table| is_all(table)).map(|_| {
-            let roots = owned_roots(source.tables(), roots).expect(DECLARED);
+            let roots = whole_roots(source.tables(), roots);
             roots.iter().flatten().map(|root| root.row_count()).sum()
         });
         work.stage(Phase::Copying, Unit::Rows, rows);
@@ -481,8 +481,6 @@ fn unfinished(path: &Path) -> std::io::Result<(Option<PathBuf>, std::fs::File)> 
     }
     Ok((Some(beside), file))
 }
-
-const DECLARED: &str = "the plan declared this need";
 
 /// A file of an exported folder: DuckDB writes where it lay when it was exported.
 fn within(folder: &Path, path: &str) -> PathBuf {

@@ -4,10 +4,10 @@ use arrow::array::{ArrayRef, RecordBatch};
 use halcyon_base::progress::Work;
 use halcyon_store::ValueRef;
 
-use crate::{DECLARED, Format, Header, Options, binary};
+use crate::{Format, Header, Options, binary};
 use halcyon_exec::analytic::BatchStream;
 use halcyon_exec::dml::bulk::cell_of;
-use halcyon_exec::dml::{QuerySource, owned_roots};
+use halcyon_exec::dml::{QuerySource, whole_roots};
 use halcyon_exec::point::Scratch;
 use halcyon_plan::env::{Env, Roots};
 use halcyon_sql::coerce::{self, TimeZone};
@@ -57,8 +57,7 @@ impl CopyOut {
                 Source::Rows { rows, at: 0 }
             }
             QuerySource::Analytical(plan) => {
-                let stream =
-                    plan.start(env, owned_roots(source.tables(), roots).expect(DECLARED))?;
+                let stream = plan.start(env, whole_roots(source.tables(), roots))?;
                 Source::Batches { stream, batch: None, at: 0 }
             }
         };

@@ -1,6 +1,7 @@
 //! Constraints of a table: how they are declared, named and verified against rows that exist.
 
 use std::collections::HashSet;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use datafusion::common::DFSchema;
@@ -554,31 +555,22 @@ pub(super) fn verify_check(
 ) -> Result<()> {
     let program = constraints::compile_check(&cx.binder(), table, check)?;
     cx.stage_over(table, Phase::CheckingRows)?;
-    let handles = cx.lock(table)?;
-    let arena = halcyon_sql::coerce::Arena::new();
-    let told = progress::Rows::default();
-    for handle in handles {
-        let (root, env) = (cx.tx.root(handle), cx.env);
-        cx.tx.resting(|| {
-            for row in root.rows() {
-                told.next();
-                let values: Vec<ValueRef<'_>> = row.values().collect();
-                if !constraints::holds(&program, &values, env, &arena)? {
-                    return Err(SqlError::new(
-                        SqlState::CHECK_VIOLATION,
-                        format!(
-                            "check constraint \"{}\" of relation \"{}\" is violated by some row",
-                            check.name, table.name
-                        ),
-                    )
-                    .table(&table.schema, &table.name)
-                    .constraint(&check.name));
-                }
-            }
-            Ok(())
-        })?;
-    }
-    Ok(())
+    let (env, mut arena) = (cx.env, halcyon_sql::coerce::Arena::new());
+    cx.see_rows(table, |values| {
+        if !constraints::holds(&program, values, env, &arena)? {
+            return Err(SqlError::new(
+                SqlState::CHECK_VIOLATION,
+                format!(
+                    "check constraint \"{}\" of relation \"{}\" is violated by some row",
+                    check.name, table.name
+                ),
+            )
+            .table(&table.schema, &table.name)
+            .constraint(&check.name));
+        }
+        arena.reset();
+        Ok(ControlFlow::Continue(()))
+    })
 }
 
 /// 23503 if a row of the table refers to nothing.

@@ -53,12 +53,13 @@ pub mod views;
 mod workload;
 mod workload_export;
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::Statement;
 use halcyon_base::ids::TableId;
 use halcyon_base::progress::{self, Phase, Unit};
-use halcyon_store::Partition;
+use halcyon_store::{Partition, ValueRef};
 use halcyon_txn::{LockHandle, Mode, PartitionCell, Transaction, WaitLimits};
 
 use halcyon_catalog::temporary::is_temporary;
@@ -310,6 +311,28 @@ impl DdlContext<'_> {
         let rows = self.count_rows(table)?;
         progress::stage(phase, Unit::Rows, Some(rows));
         Ok(())
+    }
+
+    /// Shows each row of a table, which is locked for that, until `see` says that it has seen enough. The transaction is
+    /// at rest meanwhile: who takes a cut does not wait.
+    fn see_rows(
+        &mut self,
+        table: &Table,
+        mut see: impl FnMut(&[ValueRef<'_>]) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
+        let roots: Vec<_> =
+            self.lock(table)?.into_iter().map(|handle| self.tx.root(handle)).collect();
+        let told = progress::Rows::default();
+        self.tx.resting(|| {
+            for row in roots.iter().flat_map(|root| root.rows()) {
+                told.next();
+                let values: Vec<ValueRef<'_>> = row.values().collect();
+                if see(&values)?.is_break() {
+                    break;
+                }
+            }
+            Ok(())
+        })
     }
 
     /// Changes every partition of a table; the old roots come back if the statement is undone.

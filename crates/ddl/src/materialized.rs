@@ -259,19 +259,13 @@ pub(super) fn create_assertion(
     let work = progress::begin(Kind::CreateAssertion, Some(view.shown()));
     let _within = work.enter();
     cx.stage_over(&view, Phase::CheckingRows)?;
-    let handle = cx.lock(&view)?[0];
-    views::own(&view, cx.tx);
-    let (arena, told) = (Arena::new(), progress::Rows::default());
-    let (root, env) = (cx.tx.root(handle), cx.env);
-    cx.tx.resting(|| {
-        for row in root.rows() {
-            told.next();
-            let values: Vec<ValueRef<'_>> = row.values().collect();
-            if program.eval(&values, env, &arena)? == ValueRef::Bool(true) {
-                return Err(violation(&guard, &view, &values));
-            }
+    let (env, mut arena) = (cx.env, Arena::new());
+    cx.see_rows(&view, |values| {
+        if program.eval(values, env, &arena)? == ValueRef::Bool(true) {
+            return Err(violation(&guard, &view, values));
         }
-        Ok(())
+        arena.reset();
+        Ok(ControlFlow::Continue(()))
     })?;
     change_guards(cx.catalog, view.id, |guards| guards.push(guard));
     Ok(("CREATE ASSERTION", None))

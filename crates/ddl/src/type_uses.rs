@@ -1,11 +1,11 @@
 //! Where types of users are used: columns, stored expressions and queries, domains.
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use halcyon_base::ids::TableId;
-use halcyon_base::progress::{self, Phase};
-use halcyon_store::ValueRef;
+use halcyon_base::progress::Phase;
 
 use super::{DdlContext, depends};
 use halcyon_catalog::{Catalog, Relation, Table, TableKind, TypeKind, UserType};
@@ -53,20 +53,13 @@ pub(super) fn breaks(
 ) -> Result<bool> {
     let program = constraints::compile_check(&cx.binder(), table, &condition.check)?;
     cx.stage_over(table, Phase::CheckingRows)?;
-    let (mut arena, told) = (Arena::new(), progress::Rows::default());
-    let (handles, env) = (cx.lock(table)?, cx.env);
-    let roots: Vec<_> = handles.into_iter().map(|handle| cx.tx.root(handle)).collect();
-    cx.tx.resting(|| {
-        for row in roots.iter().flat_map(|root| root.rows()) {
-            told.next();
-            let values: Vec<ValueRef<'_>> = row.values().collect();
-            if !constraints::holds(&program, &values, env, &arena)? {
-                return Ok(true);
-            }
-            arena.reset();
-        }
-        Ok(false)
-    })
+    let (env, mut arena, mut breaks) = (cx.env, Arena::new(), false);
+    cx.see_rows(table, |values| {
+        breaks = !constraints::holds(&program, values, env, &arena)?;
+        arena.reset();
+        Ok(if breaks { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    })?;
+    Ok(breaks)
 }
 
 /// Lets what names a type, and what is told of columns, follow a type that has another schema or name now.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use halcyon_catalog::Table;
 use halcyon_exec::analytic::BatchStream;
-use halcyon_exec::dml::owned_roots;
+use halcyon_exec::dml::{owned_roots, whole_roots};
 use halcyon_exec::point::Scratch;
 use halcyon_plan::env::{Env, Roots};
 use halcyon_prepare::plan::{Plan, Prepared};
@@ -105,8 +105,6 @@ impl RowAccess<'_> {
     }
 }
 
-const DECLARED: &str = "the plan declared this need";
-
 /// Runs a plan that reads or writes rows.
 ///
 /// Errors: those of the plan; 25006 if the plan writes and `access` is a cut.
@@ -131,8 +129,7 @@ pub(crate) fn execute(
         }
         // System tables are written now, and may count the rows of tables that the transaction has changed.
         (Plan::Analytical(plan), access) => access.reading(plan.tables(), |roots| {
-            let roots = owned_roots(plan.tables(), roots).expect(DECLARED);
-            plan.start(env, roots).map(Ran::stream)
+            plan.start(env, whole_roots(plan.tables(), roots)).map(Ran::stream)
         }),
         (Plan::Write(plan), RowAccess::Locked(tx, set)) => {
             let returns = !prepared.columns.is_empty();

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use halcyon_catalog::Table;
 use halcyon_exec::analytic::AnalyticalPlan;
-use halcyon_exec::dml::owned_roots;
+use halcyon_exec::dml::whole_roots;
 use halcyon_exec::point::Scratch;
 use halcyon_plan::env::{Env, Need, Roots};
 use halcyon_plan::phases::PlanningTimes;
@@ -75,8 +75,7 @@ fn analytical(
     if !analyze {
         return Ok((plan.explain()?, None));
     }
-    let roots = owned_roots(plan.tables(), roots).expect("the plan declared this need");
-    let mut batches = plan.start(env, roots)?;
+    let mut batches = plan.start(env, whole_roots(plan.tables(), roots))?;
     let mut rows = 0;
     for batch in batches.by_ref() {
         rows += batch?.num_rows() as u64;

@@ -82,9 +82,10 @@ pub const TURN_NOT_HANDED_ON: Bug = Bug(
 pub const FIRST_ONLY: Bug =
     Bug("the first in the queue of an advisory lock is woken, whether it can take the lock or not");
 
-pub(crate) use halcyon_base::planted::is;
-#[cfg(shuttle)]
-pub use halcyon_base::planted::plant;
 /// A task looks for circles before its wait for an advisory lock can be seen.
 pub const CIRCLE_BEFORE_QUEUE: Bug =
     Bug("a task looks for circles before its wait for an advisory lock can be seen");
+
+pub(crate) use halcyon_base::planted::is;
+#[cfg(shuttle)]
+pub use halcyon_base::planted::plant;

@@ -24,7 +24,7 @@ use halcyon_store::{Partition, ValueRef};
 use halcyon_txn::{Mode, Savepoint, Transaction, WaitLimits};
 
 use super::{
-    BoundWrite, QuerySource, Scope, Write, WriteContext, WriteKind, WritePlan, owned_roots,
+    BoundWrite, QuerySource, Scope, Write, WriteContext, WriteKind, WritePlan, whole_roots,
 };
 use crate::deferrable::DeferrableCheck;
 use crate::point::Scratch;
@@ -600,10 +600,7 @@ impl Compound {
         mut returning: Option<&mut dyn RowSink>,
     ) -> Result<u64> {
         let roots: TableRoots = match &ground {
-            Ground::Locks(tx, locks) => {
-                let roots = owned_roots(tables, Roots::Locked(tx, locks));
-                roots.expect("all tables are locked as a whole")
-            }
+            Ground::Locks(tx, locks) => whole_roots(tables, Roots::Locked(tx, locks)),
             Ground::Snapshot(roots) => roots.to_vec(),
         };
         let since = match &mut ground {

@@ -68,7 +68,7 @@ use halcyon_sql::rows::{ResultColumn, RowSink};
 use halcyon_sql::types::SqlType;
 
 pub use generated::Generated;
-pub use query::{QuerySource, owned_roots};
+pub use query::{QuerySource, owned_roots, whole_roots};
 pub use source::{Cell, Convert, default as default_cell};
 pub use target::Target;
 

@@ -95,7 +95,7 @@ impl QuerySource {
     /// The rows in batches. Panics: if the plan is a point plan.
     pub fn stream(&self, env: &Env<'_>, roots: Roots<'_>) -> Result<BatchStream> {
         let QuerySource::Analytical(plan) = self else { panic!("a point plan has no batches") };
-        plan.start(env, owned_roots(plan.tables(), roots).expect(DECLARED))
+        plan.start(env, whole_roots(plan.tables(), roots))
     }
 
     /// Whether a run is over within microseconds.
@@ -166,7 +166,10 @@ pub fn owned_roots(
     tables.iter().enumerate().map(of_table).collect()
 }
 
-const DECLARED: &str = "the plan declared this need";
+/// As [`owned_roots`], of tables that are locked as a whole. Panics: if a partition is not.
+pub fn whole_roots(tables: &[Arc<Table>], roots: Roots<'_>) -> Vec<Vec<triomphe::Arc<Partition>>> {
+    owned_roots(tables, roots).expect("the plan declared this need")
+}
 
 /// The query with a WITH before its own.
 fn under(with: &ast::With, mut query: ast::Query) -> ast::Query {

@@ -1,4 +1,4 @@
-//! Look-ups outside transaction blocks beside transactions that stay open.
+//! Reads beside transactions that stay open: asleep, at work or waiting.
 
 use halcyon::{Database, Session, SqlState, Value};
 use std::sync::Barrier;
