@@ -12,6 +12,7 @@ use std::fmt::{self, Write};
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 /// The availability of a feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -425,7 +426,7 @@ fn hypervisor(root: &Path) -> Feature {
 
 /// The features that only an attempt tells of.
 fn tried() -> Vec<Feature> {
-    let attempts = || vec![real_time(), locked(), perf(), run_delay()];
+    let attempts = || vec![real_time(), short_turns(), locked(), perf(), run_delay()];
     std::thread::spawn(attempts).join().unwrap_or_default()
 }
 
@@ -444,6 +445,28 @@ fn real_time() -> Feature {
             state,
             "dedicated workers use it where the configuration says so",
             "dedicated workers compete with other programs, and measure how long they wait",
+        ),
+    }
+}
+
+fn short_turns() -> Feature {
+    let turn = Duration::from_micros(100);
+    let told = schedule::set_slice(turn).and_then(|()| schedule::slice());
+    let (state, why) = match told {
+        Ok(Some(told)) if told == turn => {
+            (Availability::Present, "a thread got turns of 0.1 ms".to_owned())
+        }
+        Ok(_) => (Availability::Absent, "the kernel is older than Linux 6.12".to_owned()),
+        Err(error) => (Availability::NotPermitted, format!("sched_setattr: {error}")),
+    };
+    Feature {
+        name: "turns of a thread's own length",
+        state,
+        why,
+        action: so(
+            state,
+            "threads that read from clients have the shortest, so that they do not wait for a worker's turn to end",
+            "threads that read from clients wait for a worker's turn to end",
         ),
     }
 }

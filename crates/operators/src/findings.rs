@@ -33,7 +33,7 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use halcyon_hashing::groups::HashAggregateExec;
 use halcyon_hashing::joins::JoinExec;
 use halcyon_scan::scan::ScanExec;
-use halcyon_sorts::RunSortExec;
+use halcyon_sorts::{BatchSortExec, RunSortExec};
 
 use crate::exchange::ExchangeExec;
 use crate::in_turn::InTurnExec;
@@ -222,6 +222,7 @@ fn passes_rows(node: &Plan) -> bool {
         return sort.fetch().is_none();
     }
     node.downcast_ref::<RunSortExec>().is_some()
+        || node.downcast_ref::<BatchSortExec>().is_some()
         || node.downcast_ref::<PacedExec>().is_some()
         || node.downcast_ref::<RepartitionExec>().is_some()
         || node.downcast_ref::<CooperativeExec>().is_some()

@@ -48,8 +48,9 @@ const MAKING: [&str; 8] = [
 
 /// Operators of DataFusion that read all of their input, and then give out what they have collected for as long as somebody
 /// takes it: a sort below a window and a group was one step of 0.7 s over a million rows.
-const COLLECTING: [&str; 5] = [
+const COLLECTING: [&str; 6] = [
     "SortExec",
+    "BatchSortExec",
     "SortPreservingMergeExec",
     "WindowAggExec",
     "BoundedWindowAggExec",

@@ -16,9 +16,14 @@ use std::time::{Duration, Instant};
 
 use halcyon::STATEMENT_STACK_BYTES;
 use halcyon_base::memory::{self, Waking};
+use halcyon_machine::schedule;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::attention::{Attention, Doings};
+
+/// How long the operating system lets a lane's thread run before others: as short as it can be, so that a thread that has read
+/// a message does not wait for the end of a worker's turn, which is at least ten times as long.
+const TURN: Duration = Duration::from_micros(100);
 
 /// Threads that serve the network, each with its own connections.
 pub(crate) struct Lanes {
@@ -75,6 +80,10 @@ impl Lanes {
                 .max_blocking_threads(relieved_max)
                 .thread_name(format!("halcyon-lane-{number}"))
                 .thread_stack_size(STATEMENT_STACK_BYTES)
+                .on_thread_start(|| {
+                    // Refused or ignored: clients wait for their turn as everybody does.
+                    let _ = schedule::set_slice(TURN);
+                })
                 .on_thread_park(memory::at_rest)
                 .enable_all()
                 .build()

@@ -68,7 +68,7 @@ impl fmt::Debug for RunMergeExec {
 
 impl DisplayAs for RunMergeExec {
     fn fmt_as(&self, kind: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt_renamed(self.node.as_ref(), kind, f)
+        fmt_renamed("Run", self.node.as_ref(), kind, f)
     }
 }
 

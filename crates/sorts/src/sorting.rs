@@ -65,6 +65,52 @@ impl RunSortExec {
         let (metrics, steps) = (ExecutionPlanMetricsSet::new(), Steps::default());
         RunSortExec { node, layout, metrics, steps }
     }
+
+    /// The same sort of another input, which has not run.
+    pub(crate) fn over(&self, node: &Arc<dyn ExecutionPlan>) -> Self {
+        RunSortExec::new(Arc::clone(node), Arc::clone(&self.layout))
+    }
+
+    /// Where the operator's figures are kept.
+    pub(crate) fn metric_set(&self) -> ExecutionPlanMetricsSet {
+        self.metrics.clone()
+    }
+
+    /// The rows of an input in order.
+    pub(crate) fn sorted(
+        &self,
+        partition: usize,
+        context: &TaskContext,
+        input: SendableRecordBatchStream,
+    ) -> SendableRecordBatchStream {
+        let spill = context.session_config().get_extension::<Spill>();
+        let memory = MemoryConsumer::new(format!("RunSortExec[{partition}]"));
+        let memory = memory.with_can_spill(spill.is_some()).register(context.memory_pool());
+        let others_max = match (&spill, context.memory_pool().memory_limit()) {
+            (Some(_), MemoryLimit::Finite(bytes)) => Some(bytes / OTHERS_PART),
+            _ => None,
+        };
+        let work = Work {
+            input: Some(input),
+            layout: Arc::clone(&self.layout),
+            schema: self.schema(),
+            state: State::Gathering(Box::default()),
+            files: None,
+            spill,
+            memory,
+            others_max,
+            rows_max: context.session_config().batch_size(),
+            metrics: self.metrics.clone(),
+            told: BaselineMetrics::new(&self.metrics, partition),
+            output: partition,
+            steps: self.steps.clone(),
+        };
+        let batches = stream::try_unfold(work, async |mut work| {
+            let next = work.next().await?;
+            Ok(next.map(|batch| (batch, work)))
+        });
+        Box::pin(RecordBatchStreamAdapter::new(self.schema(), batches))
+    }
 }
 
 impl fmt::Debug for RunSortExec {
@@ -75,12 +121,13 @@ impl fmt::Debug for RunSortExec {
 
 impl DisplayAs for RunSortExec {
     fn fmt_as(&self, kind: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt_renamed(self.node.as_ref(), kind, f)
+        fmt_renamed("Run", self.node.as_ref(), kind, f)
     }
 }
 
-/// DataFusion's text of an operator, of which ours has another name.
+/// DataFusion's text of an operator, of which ours has another name, which begins with `before`.
 pub(crate) fn fmt_renamed(
+    before: &str,
     node: &dyn ExecutionPlan,
     kind: DisplayFormatType,
     f: &mut fmt::Formatter<'_>,
@@ -93,8 +140,8 @@ pub(crate) fn fmt_renamed(
     }
     let text = Text(node, kind).to_string();
     match text.strip_prefix("SortPreservingMerge") {
-        Some(rest) => write!(f, "RunMerge{rest}"),
-        None if text.starts_with("SortExec") => write!(f, "Run{text}"),
+        Some(rest) => write!(f, "{before}Merge{rest}"),
+        None if text.starts_with("SortExec") => write!(f, "{before}{text}"),
         None => f.write_str(&text),
     }
 }
@@ -150,33 +197,8 @@ impl ExecutionPlan for RunSortExec {
         let [input] = self.node.children()[..] else {
             return internal_err!("a sort has one input");
         };
-        let spill = context.session_config().get_extension::<Spill>();
-        let memory = MemoryConsumer::new(format!("RunSortExec[{partition}]"));
-        let memory = memory.with_can_spill(spill.is_some()).register(context.memory_pool());
-        let others_max = match (&spill, context.memory_pool().memory_limit()) {
-            (Some(_), MemoryLimit::Finite(bytes)) => Some(bytes / OTHERS_PART),
-            _ => None,
-        };
-        let work = Work {
-            input: Some(input.execute(partition, Arc::clone(&context))?),
-            layout: Arc::clone(&self.layout),
-            schema: self.schema(),
-            state: State::Gathering(Box::default()),
-            files: None,
-            spill,
-            memory,
-            others_max,
-            rows_max: context.session_config().batch_size(),
-            metrics: self.metrics.clone(),
-            told: BaselineMetrics::new(&self.metrics, partition),
-            output: partition,
-            steps: self.steps.clone(),
-        };
-        let batches = stream::try_unfold(work, async |mut work| {
-            let next = work.next().await?;
-            Ok(next.map(|batch| (batch, work)))
-        });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), batches)))
+        let input = input.execute(partition, Arc::clone(&context))?;
+        Ok(self.sorted(partition, &context, input))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {

@@ -4,6 +4,8 @@ use std::fmt;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::task::{Poll, ready};
+use std::time::Duration;
 
 use arrow::array::{
     Array, ArrayRef, BooleanArray, Date32Array, Decimal128Array, FixedSizeBinaryArray,
@@ -29,10 +31,13 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, collect_partitioned};
 use datafusion::prelude::SessionConfig;
+use futures::Stream;
 use halcyon_base::rng::Rng;
 use halcyon_spill::{Spill, SpillFolder};
 use halcyon_sql::diagnose::sql_error;
+use halcyon_task::{Annotation, Config, Runtime};
 
+use crate::batches::BatchSortExec;
 use crate::key::Layout;
 use crate::sorting::RunSortExec;
 use crate::steps::UNITS;
@@ -293,6 +298,22 @@ fn compare(
             rows += given.rows.len();
             assert!(sorted(given.rows) == sorted(twin.rows), "seed {seed}: rows");
         }
+        // Batch by batch.
+        let runs = RunSortExec::in_place_of(&sort).expect("a plan");
+        let ours = BatchSortExec::in_place_of(&sort, runs).expect("a plan").expect("is done here");
+        let ours: Arc<dyn ExecutionPlan> = Arc::new(ours);
+        let again = Arc::clone(&ours).reset_state().expect("a plan");
+        let sorted = |batch: &RecordBatch| {
+            let Shown { keys, mut rows, .. } = shown(batch, &order);
+            rows.sort();
+            (keys, rows)
+        };
+        let twin: Vec<_> = twin.iter().map(sorted).collect();
+        for ours in [ours, again] {
+            let given = outputs(&ours, context_of(&mut rng, batch_rows)).expect("rows");
+            let given: Vec<_> = given.iter().map(sorted).collect();
+            assert!(given == twin, "seed {seed}: rows, batch by batch");
+        }
         packed += usize::from(
             Layout::of(&order, &schema).expect("a layout").is_some_and(|l| l.is_packed()),
         );
@@ -331,6 +352,56 @@ fn a_million_rows_are_sorted_in_bounded_steps() {
         assert!(steps.longest() <= UNITS, "{} units in one step", steps.longest());
         assert!(steps.all() > rows * 20, "{} units in all", steps.all());
     }
+}
+
+/// Sorts a million rows in DataFusion's way, and counts what the longest step does.
+#[test]
+fn a_million_rows_are_sorted_batch_by_batch_in_bounded_steps() {
+    for keys in [1, 2] {
+        let mut rng = Rng::new(1);
+        let rows = 1 << 20;
+        let input = vec![vec![batch(&mut rng, &[2, 1], 1 << 20, rows, 0)]];
+        let sort = SortExec::new(order(&mut rng, keys), source(&input[0][0].schema(), &input));
+        let ours = BatchSortExec::in_place_of(&sort, None).expect("a plan").expect("is done here");
+        let steps = ours.steps.clone();
+        let given = outputs(&(Arc::new(ours) as _), context(8192)).expect("rows");
+        assert_eq!(given[0].num_rows(), rows);
+        assert!(steps.longest() <= UNITS, "{} units in one step", steps.longest());
+        assert!(steps.all() > rows * 10, "{} units in all", steps.all());
+    }
+}
+
+/// On workers whose steps have no time, each sorted batch is given in a step of its own, and all are given.
+#[test]
+fn sorted_batches_are_merged_over_several_steps() {
+    let mut rng = Rng::new(6);
+    let pieces: Vec<_> = (0..50).map(|at| batch(&mut rng, &[2, 1], 9, 300, at * 300)).collect();
+    let order = order(&mut rng, 2);
+    let sort = SortExec::new(order.clone(), source(&pieces[0].schema(), &[pieces]));
+    let ours = BatchSortExec::in_place_of(&sort, None).expect("a plan").expect("is done here");
+    let mut rows = ours.execute(0, Arc::new(context(300))).expect("runs");
+    let mut config = Config::shared(1);
+    config.slice = Duration::ZERO;
+    let runtime = Runtime::new(config).expect("a runtime");
+    let (mut steps, mut all) = (0, Vec::new());
+    let collected = std::future::poll_fn(move |polled| {
+        steps += 1;
+        loop {
+            match ready!(rows.as_mut().poll_next(polled)) {
+                Some(batch) => all.push(batch.expect("rows")),
+                None => return Poll::Ready((steps, std::mem::take(&mut all))),
+            }
+        }
+    });
+    let (steps, all) = runtime
+        .spawn_future(Annotation::default(), collected)
+        .expect("a credit")
+        .wait()
+        .expect("runs");
+    let given = shown(&concat_batches(&all[0].schema(), &all).expect("one schema"), &order);
+    assert!(given.keys.is_sorted() && given.keys.len() == 15_000);
+    // Fifty were sorted, and fifty given to be merged.
+    assert!(steps >= 100, "{steps} steps");
 }
 
 /// Rows that come in order are one source of the merge: each is compared once then.
@@ -446,7 +517,7 @@ fn sorts_that_are_not_done_here_stay() {
         |plan: SortExec| crate::sorts(Arc::new(plan), true).expect("a plan").name().to_owned();
     assert_eq!(plan(SortExec::new(order.clone(), input())), "RunSortExec");
     let without_files = crate::sorts(Arc::new(SortExec::new(order.clone(), input())), false);
-    assert_eq!(without_files.expect("a plan").name(), "SortExec", "keys are bytes");
+    assert_eq!(without_files.expect("a plan").name(), "BatchSortExec", "keys are bytes");
     let few = SortExec::new(order.clone(), input()).with_fetch(Some(3));
     assert_eq!(plan(few), "SortExec(TopK)");
     let rows = MemorySourceConfig::try_new(&[vec![batch.clone()]], batch.schema(), None);
