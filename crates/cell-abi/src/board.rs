@@ -13,7 +13,7 @@ use crate::sync::{AtomicU64, Ordering};
 /// Marks a page as a board: `HALCELL1`.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"HALCELL1");
 /// The version of everything in this crate: host and image must have the same.
-pub const VERSION: u64 = 2;
+pub const VERSION: u64 = 3;
 /// Words of a board: a page of 4 KiB.
 pub const WORDS: usize = 512;
 

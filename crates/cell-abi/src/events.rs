@@ -100,6 +100,11 @@ impl<'w> Events<'w> {
     pub fn new(words: &'w [u64], row_words: &'w [usize]) -> Self {
         Events { words, row_words }
     }
+
+    /// The words of the events that have not been taken yet.
+    pub fn rest(&self) -> &'w [u64] {
+        self.words
+    }
 }
 
 impl<'w> Iterator for Events<'w> {

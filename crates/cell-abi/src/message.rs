@@ -50,6 +50,16 @@ pub mod command {
     pub const ROW: u16 = 15;
     /// Asks for the strings behind those that the host knows, whose number is the payload.
     pub const STRINGS: u16 = 16;
+    /// Events that the cell keeps and does not apply before a [`RUN`].
+    pub const HOLD: u16 = 17;
+    /// Applies events that are held, one after the other, with a reading of the counter at the end of each; payload:
+    /// their number at most.
+    pub const RUN: u16 = 18;
+    /// Works through tuples of a workload without a program, with a reading of the counter at the end of each: number of the
+    /// workload ([`super::work`]), number of tuples. Answered by an end with the workload's checksum.
+    pub const WORK: u16 = 19;
+    /// Asks for the readings of the last [`RUN`] or [`WORK`].
+    pub const STAMPS: u16 = 20;
 }
 
 /// Kinds of messages from the cell to the host.
@@ -73,10 +83,20 @@ pub mod reply {
     pub const REPORT: u16 = 7;
     /// Changed rows: their number, then for each flags, key, old row, new row.
     pub const CHANGED: u16 = 8;
+    /// Readings of the counter, in order. The end of the answer has their number behind the sequence number.
+    pub const STAMPS: u16 = 9;
     /// Flag of a changed row: there was one.
     pub const CHANGED_OLD: u64 = 1;
     /// Flag of a changed row: there is one.
     pub const CHANGED_NEW: u64 = 2;
+}
+
+/// Workloads that need no program.
+pub mod work {
+    /// A few steps of a generator of numbers in registers.
+    pub const LOOP: u64 = 1;
+    /// An update of a hash map.
+    pub const MAP: u64 = 2;
 }
 
 /// The header of a message: two words.
@@ -238,7 +258,12 @@ pub enum Saved {
     Strings,
     /// Entries of this map follow: words of the key, words of the sums, one entry after the other.
     Map(u16),
+    /// Events follow that are held and were not run yet.
+    Held,
 }
+
+/// The word at which a piece of held events begins: none that stands for a map.
+const HELD: u64 = 1 << 32;
 
 impl Saved {
     /// The word at which the piece begins.
@@ -246,6 +271,7 @@ impl Saved {
         match self {
             Self::Strings => 0,
             Self::Map(map) => 1 + u64::from(map),
+            Self::Held => HELD,
         }
     }
 
@@ -253,6 +279,7 @@ impl Saved {
     pub fn decode(word: u64) -> Option<Saved> {
         match word {
             0 => Some(Self::Strings),
+            HELD => Some(Self::Held),
             map => u16::try_from(map - 1).ok().map(Self::Map),
         }
     }
@@ -301,7 +328,7 @@ mod tests {
             CellReport { applied: 1, events: 2, heap_bytes_max: 9, ..CellReport::default() };
         assert_eq!(CellReport::decode(&report.encode()), Some(report));
         assert_eq!(CellReport::decode(&report.encode()[1..]), None);
-        for piece in [Saved::Strings, Saved::Map(0), Saved::Map(u16::MAX)] {
+        for piece in [Saved::Strings, Saved::Map(0), Saved::Map(u16::MAX), Saved::Held] {
             assert_eq!(Saved::decode(piece.encode()), Some(piece));
         }
         assert_eq!(Saved::decode(u64::MAX), None);

@@ -12,5 +12,6 @@ extern crate std;
 
 #[allow(unsafe_code, reason = "an allocator")]
 pub mod heap;
+pub mod plain;
 pub mod selftest;
 pub mod server;

@@ -38,6 +38,10 @@ impl Surroundings for Alone {
     }
 
     fn probe(&mut self, _: u64) {}
+
+    fn stamp(&self) -> u64 {
+        0
+    }
 }
 
 fn words(count: usize) -> Vec<AtomicU64> {

@@ -25,7 +25,11 @@ pub trait Surroundings {
     fn heap(&self) -> (u64, u64);
     /// Reads the byte at an address, wherever that leads.
     fn probe(&mut self, address: u64);
+    /// The processor's counter now, in order with the instructions around.
+    fn stamp(&self) -> u64;
 }
+
+mod stamped;
 
 /// What a turn of the loop did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +60,7 @@ pub struct Server<'a, S> {
     /// Number of the last message that has been worked off.
     sequence: u64,
     unforgotten: u32,
+    stamped: stamped::Stamped,
 }
 
 /// The loaded view.
@@ -169,6 +174,7 @@ impl<'a, S: Surroundings> Server<'a, S> {
             view: None,
             sequence: 0,
             unforgotten: 0,
+            stamped: stamped::Stamped::default(),
         }
     }
 
@@ -223,6 +229,10 @@ impl<'a, S: Surroundings> Server<'a, S> {
                 self.out.surroundings.probe(words.first().copied().unwrap_or(0));
                 Ok(())
             }
+            command::HOLD => self.hold(number, words)?,
+            command::RUN => self.run(number, words)?,
+            command::WORK => self.work(number, words)?,
+            command::STAMPS => self.stamps(number)?,
             command::STOP => return Ok(Turn::Stopped),
             _ => Err(malformed()),
         };
@@ -276,6 +286,7 @@ impl<'a, S: Surroundings> Server<'a, S> {
         // A table that grows has the old one beside the new one, of twice its size, and the heap
         // keeps blocks of former sizes.
         let map_bytes_max = heap_bytes / 4;
+        self.stamped = stamped::Stamped::default();
         self.view = Some(View {
             engine,
             row_words,
@@ -476,6 +487,11 @@ impl<'a, S: Surroundings> Server<'a, S> {
             }
         }
         broken?;
+        for part in self.stamped.rest().chunks(limit) {
+            out.chunk.push(Saved::Held.encode());
+            out.chunk.extend_from_slice(part);
+            out.send_chunk(reply::SAVED, number)?;
+        }
         let events = view.events_before + view.engine.statistics().events;
         out.send(reply::END, number, &[&[self.sequence, events, view.rejected]])?;
         Ok(Ok(()))
@@ -491,6 +507,7 @@ impl<'a, S: Surroundings> Server<'a, S> {
                     view.engine.intern(&text);
                 }
             }
+            Saved::Held => self.stamped.hold(rest),
             Saved::Map(map) => {
                 let map = usize::from(map);
                 let &(key, sums) = view.entry_words.get(map).ok_or_else(malformed)?;

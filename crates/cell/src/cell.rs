@@ -21,14 +21,17 @@ use halcyon_cell_abi::message::{self, CellReport, Refusal, command, pack, reply,
 use halcyon_cell_abi::program::{self, DecodeError};
 use halcyon_view::program::Program;
 
+use crate::breaker::Breaker;
 use crate::fault::Fault;
 use crate::link::{Answer, Link, QUESTION, Told, rejection_text};
 use crate::place::{Counters, Place, Settings};
 use crate::start;
 
 mod follow;
+mod stamped;
 
 pub use follow::{GiveUp, RowChanges};
+pub use stamped::Run;
 
 /// How often a new cell is tried in place of a broken one, for one call.
 const ATTEMPTS: u32 = 3;
@@ -200,6 +203,7 @@ impl Builder {
             numbers: HashMap::new(),
             starts: 0,
             faults: Vec::new(),
+            breaker: Breaker::default(),
         };
         cell.restart()?;
         Ok(cell)
@@ -265,6 +269,7 @@ pub struct Cell {
     numbers: HashMap<String, i64>,
     starts: u64,
     faults: Vec<Fault>,
+    breaker: Breaker,
 }
 
 impl Cell {
@@ -526,6 +531,11 @@ impl Cell {
         self.link.iter_mut().for_each(|link| link.running.end(Fault::Killed));
     }
 
+    /// What breaks the running cell, and those that are started in its place, from any thread and at any moment. For tests.
+    pub fn breaker(&self) -> Breaker {
+        self.breaker.clone()
+    }
+
     /// Makes the cell read the byte at an address: a fault, if nothing is mapped there. For tests of
     /// [`Cell::fault`]. Not waited for.
     pub fn probe(&mut self, address: u64) -> Result<(), CellError> {
@@ -537,7 +547,7 @@ impl Cell {
     #[doc(hidden)]
     pub fn break_code(&mut self) -> bool {
         let code = self.link.as_ref().and_then(|link| link.running.code());
-        code.map(|(memory, place)| memory.scribble(place, 0x0b0f_0b0f_0b0f_0b0f)).is_some()
+        code.map(|(memory, place)| memory.scribble(place, crate::place::NO_INSTRUCTION)).is_some()
     }
 
     /// Overwrites words of the ring in which the cell answers. For tests.
@@ -619,6 +629,7 @@ impl Cell {
             self.link = None;
             let running = start::start(&self.settings).map_err(CellError::Unavailable)?;
             self.starts += 1;
+            self.breaker.set(&running.breakable());
             let replayed = Link::new(running).and_then(|mut link| {
                 self.replay(&mut link)?;
                 Ok(link)

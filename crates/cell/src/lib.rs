@@ -15,6 +15,7 @@
 
 #![deny(unsafe_code)]
 
+mod breaker;
 mod cell;
 mod fault;
 mod image;
@@ -24,15 +25,18 @@ mod link;
 mod memory;
 mod place;
 mod qemu;
+mod script;
 mod start;
 mod thread;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[allow(unsafe_code, reason = "KVM's descriptors, memory of a machine, and signals")]
 mod vm;
 
-pub use cell::{Builder, Cell, CellError, GiveUp, Rejection, RowChanges, Rows, WORDS_MAX};
+pub use breaker::{Breaker, Breaking};
+pub use cell::{Builder, Cell, CellError, GiveUp, Rejection, RowChanges, Rows, Run, WORDS_MAX};
 pub use fault::{Fault, MachineFault};
 pub use halcyon_cell_abi as abi;
 pub use place::{Counters, Place};
 pub use qemu::{QemuTcg, SelfTest};
+pub use script::Script;
 pub use start::available;

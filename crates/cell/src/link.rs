@@ -67,6 +67,7 @@ impl Told {
             | reply::CHANGED
             | reply::STRINGS
             | reply::SAVED
+            | reply::STAMPS
             | reply::END
             | reply::REPORT => {
                 if number == self.waiting {

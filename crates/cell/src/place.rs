@@ -1,7 +1,9 @@
 //! Places where a cell can run, and what is the same for all of them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use crate::breaker::Breakable;
 use crate::fault::Fault;
 use crate::memory::{Ends, Memory};
 use halcyon_cell_abi::board::Place as Span;
@@ -16,6 +18,9 @@ pub enum Place {
     /// KVM, for tests, and to be measured beside the other.
     Thread,
 }
+
+/// Four instructions that there are not, to overwrite code with.
+pub const NO_INSTRUCTION: u64 = 0x0b0f_0b0f_0b0f_0b0f;
 
 /// What a place needs to know to start a cell.
 #[derive(Clone, Debug)]
@@ -55,6 +60,10 @@ pub trait Running: Send {
     fn end(&mut self, why: Fault);
     /// KVM's counters. `None`: there are none here.
     fn counters(&self) -> Option<Counters>;
+    /// The kernel's number of the thread in which the cell runs; `None` before the thread has begun.
+    fn thread(&self) -> Option<u32>;
+    /// What breaks the cell from another thread.
+    fn breakable(&self) -> Arc<dyn Breakable>;
     /// The memory, and where the image's code lies in it, for tests that break the cell.
     fn code(&self) -> Option<(&Memory, Span)>;
 }

@@ -1,15 +1,17 @@
 //! A cell that is a thread of this process.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
 
 use halcyon_cell_abi::board::{self, Boot, CellState, Place as Span};
 use halcyon_cell_abi::ring;
 use halcyon_cell_image::server::{Server, Surroundings, Turn};
 use halcyon_machine::{affinity, schedule};
+use halcyon_noise::tsc;
 
+use crate::breaker::Breakable;
 use crate::fault::{Fault, MachineFault};
 use crate::layout::SLOTS;
 use crate::memory::{Ends, Memory};
@@ -19,6 +21,8 @@ use crate::place::{Counters, Running, Settings};
 #[derive(Default)]
 struct Control {
     end: AtomicBool,
+    /// The kernel's number of the thread; 0 before it has begun.
+    thread_id: AtomicU32,
     fault: Mutex<Option<Fault>>,
 }
 
@@ -37,6 +41,7 @@ pub struct ThreadCell {
     ends: Ends,
     control: Arc<Control>,
     thread: Option<JoinHandle<()>>,
+    outside: Arc<Outside>,
 }
 
 /// The surroundings of the loop: as much heap as a machine of the same memory would have, and probes
@@ -61,6 +66,35 @@ impl Surroundings for Inside {
         self.control.set_fault(Fault::Machine(Box::new(fault)));
         self.control.end.store(true, Ordering::Relaxed);
     }
+
+    #[inline(always)]
+    fn stamp(&self) -> u64 {
+        tsc::stamp()
+    }
+}
+
+/// What breaks the thread's loop from outside.
+struct Outside {
+    control: Arc<Control>,
+    thread: Thread,
+    memory: Arc<Memory>,
+    replies: Span,
+}
+
+impl Breakable for Outside {
+    fn end(&self, why: Fault) {
+        self.control.set_fault(why);
+        self.control.end.store(true, Ordering::Relaxed);
+        self.thread.unpark();
+    }
+
+    fn crash(&self) -> bool {
+        false
+    }
+
+    fn scribble(&self, words: &[u64]) {
+        self.memory.scribble_at(self.replies, 0, words);
+    }
 }
 
 impl ThreadCell {
@@ -74,7 +108,7 @@ impl ThreadCell {
         let memory = Memory::new(bytes as usize).map_err(|error| format!("memory: {error}"))?;
         let memory = Arc::new(memory);
         let broken = |error: ring::RingError| error.to_string();
-        let mut ends = Ends::new(&memory, board, commands, replies).map_err(broken)?;
+        let ends = Ends::new(&memory, board, commands, replies).map_err(broken)?;
         let theirs = Ends::new(&memory, board, replies, commands).map_err(broken)?;
         let idle_turns = settings.idle_turns;
         ends.board().write(&Boot { commands, replies, idle_turns, ..Boot::default() });
@@ -83,12 +117,18 @@ impl ThreadCell {
         let body = move || run(theirs, &inside, &settings);
         let thread = std::thread::Builder::new().name("halcyon-cell".to_owned()).spawn(body);
         let thread = thread.map_err(|error| format!("a thread: {error}"))?;
-        let _ = ends.consumer();
-        Ok(ThreadCell { ends, control, thread: Some(thread) })
+        let outside = Arc::new(Outside {
+            control: Arc::clone(&control),
+            thread: thread.thread().clone(),
+            memory,
+            replies,
+        });
+        Ok(ThreadCell { ends, control, thread: Some(thread), outside })
     }
 }
 
 fn run(ends: Ends, control: &Arc<Control>, settings: &Settings) {
+    control.thread_id.store(affinity::this_thread(), Ordering::Release);
     if let Some(cpu) = settings.cpu {
         let _ = affinity::set(&[cpu]);
     }
@@ -154,6 +194,14 @@ impl Running for ThreadCell {
 
     fn counters(&self) -> Option<Counters> {
         None
+    }
+
+    fn thread(&self) -> Option<u32> {
+        Some(self.control.thread_id.load(Ordering::Acquire)).filter(|thread| *thread > 0)
+    }
+
+    fn breakable(&self) -> Arc<dyn Breakable> {
+        Arc::clone(&self.outside) as Arc<dyn Breakable>
     }
 
     fn code(&self) -> Option<(&Memory, Span)> {

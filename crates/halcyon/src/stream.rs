@@ -315,4 +315,15 @@ impl ViewReader {
         session.make_durable(lsn)?;
         Ok(row)
     }
+
+    /// The view's program with events that were packed for this view alone, for a cell: for measurements. `None`: other
+    /// views read the streams too.
+    pub fn script(&self, events: &PackedEvents) -> Option<halcyon_views::Script> {
+        self.view.script(events)
+    }
+
+    /// A number that follows from the view's rows in whatever order: that of a cell with the same events.
+    pub fn checksum(&self) -> Result<u64> {
+        self.view.checksum().map_err(view_error)
+    }
 }

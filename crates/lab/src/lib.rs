@@ -151,6 +151,9 @@ pub enum Experiment {
     /// A stressor of the experiment noise, until its input ends
     #[command(hide = true)]
     NoiseStressor(noise::stressors::Options),
+    /// What puts the settings back that a shield of the experiment noise has changed
+    #[command(hide = true)]
+    NoiseGuardian(noise::Guardian),
     /// Figures and tables of recorded runs
     #[command(subcommand)]
     Report(Report),
@@ -187,6 +190,7 @@ pub fn run(experiment: &Experiment, common: Common) -> ExitCode {
         Experiment::Workload(options) => workload::run(options, &mut reporter),
         Experiment::Noise(options) => noise::run(options, &mut reporter),
         Experiment::NoiseStressor(options) => noise::stressors::run(options).map_err(Failure::from),
+        Experiment::NoiseGuardian(options) => noise::guard(options).map_err(Failure::from),
         Experiment::Report(Report::Tpcc(options)) => tpcc::report::run(options),
         Experiment::Coschedule(options) => coschedule::run(options, &mut reporter),
         Experiment::Interference(options) => {

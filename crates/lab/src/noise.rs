@@ -1,10 +1,12 @@
 //! Noise (P2): the time of every event of incremental views in the paper's scenarios, which crate `scenarios` has.
 
-use halcyon_noise::{Runner, Stamps};
-use halcyon_scenarios::work::{Family, Plain, Work, mixed};
-pub use halcyon_scenarios::{Options, stressors};
+use std::sync::Arc;
 
-use crate::views::bare::Answer;
+use halcyon_noise::{Runner, Stamps};
+use halcyon_scenarios::in_cell::{self, Script, Seat};
+use halcyon_scenarios::work::{Family, Plain, Work};
+pub use halcyon_scenarios::{Guardian, Options, guard, stressors};
+
 use crate::views::events::Events;
 use crate::views::halcyon::{How, Maintained};
 use crate::views::measure::Taker;
@@ -97,6 +99,23 @@ impl Work for ViewEvents {
         let ViewEvents { query, events, warm } = self;
         Box::new(View { query, events, warm: *warm, taker: None, next: 0 })
     }
+
+    fn cell_missing(&self) -> Option<String> {
+        self.script().map_or_else(Some, |script| in_cell::missing(Some(&script)))
+    }
+
+    fn cell(&self, seat: Seat) -> Result<Box<dyn Runner + '_>, String> {
+        Ok(in_cell::events(seat, Arc::new(self.script()?), self.warm))
+    }
+}
+
+impl ViewEvents {
+    /// The view's program and all its events, for a cell.
+    fn script(&self) -> Result<Script, String> {
+        let how = How { executor: "operations", batch: 1 };
+        let maintained = Maintained::new(self.query, &self.events, how, false);
+        maintained.and_then(|view| view.script()).map_err(|error| error.to_string())
+    }
 }
 
 struct View<'a> {
@@ -105,16 +124,6 @@ struct View<'a> {
     warm: usize,
     taker: Option<Maintained<'a>>,
     next: usize,
-}
-
-/// A number that follows from a view's rows.
-fn checksum(answer: &Answer) -> u64 {
-    let mut sum = 0;
-    for (keys, values) in answer {
-        keys.iter().flat_map(|key| key.bytes()).for_each(|byte| sum = mixed(sum, u64::from(byte)));
-        values.iter().for_each(|value| sum = mixed(sum, value.to_bits()));
-    }
-    sum
 }
 
 impl Runner for View<'_> {
@@ -143,7 +152,7 @@ impl Runner for View<'_> {
 
     fn checksum(&mut self) -> Result<u64, String> {
         let taker = self.taker.as_mut().ok_or("the view was not prepared")?;
-        taker.answer().map(|answer| checksum(&answer)).map_err(|error| error.to_string())
+        taker.checksum().map_err(|error| error.to_string())
     }
 }
 
@@ -151,6 +160,7 @@ impl Runner for View<'_> {
 mod tests {
     use super::*;
     use clap::Parser;
+    use halcyon_scenarios::in_cell::{Place, available};
 
     #[derive(Parser)]
     struct Line {
@@ -161,7 +171,7 @@ mod tests {
     #[test]
     fn the_same_events_give_the_same_checksum_and_others_another() {
         let options = Line::parse_from(["noise", "--tuples", "600", "--sf", "0.001"]).options;
-        for name in ["axfinder", "q11a"] {
+        for name in ["axfinder", "q11a", "q1"] {
             let work = named(name, &options).expect("a known name");
             let tuples = work.tuples_max(600);
             let run = |parts: &[usize]| {
@@ -173,6 +183,17 @@ mod tests {
             };
             let whole = run(&[tuples]);
             assert_eq!(run(&[100, tuples - 100]), whole, "{name}");
+            // A cell has the same rows, be it a thread or, where there are machines, a machine.
+            for place in [Place::Thread, Place::Machine] {
+                if available(place).is_err() {
+                    continue;
+                }
+                let mut cell = work.cell(Seat { place, cpu: None, fifo: None }).expect("a cell");
+                let mut stamps = Stamps::new(tuples);
+                cell.prepare().expect("it can be made ready");
+                cell.run(tuples, &mut stamps).expect("it runs");
+                assert_eq!((cell.checksum(), stamps.tuples()), (Ok(whole), tuples), "{name}");
+            }
             assert_ne!(run(&[tuples / 2]), whole, "{name}");
         }
         assert!(named("q2", &options).is_err());

@@ -24,7 +24,7 @@ pub mod watch;
 
 pub use attribution::{Attribution, Tally};
 pub use counters::Reading;
-pub use runner::{Place, Runner, Scenario, Shield};
+pub use runner::{Exits, Place, Runner, Scenario, Shield};
 pub use series::{Series, Summary};
 pub use stamps::Stamps;
 pub use tsc::Tsc;

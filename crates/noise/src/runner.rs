@@ -23,6 +23,28 @@ pub trait Runner {
     ///
     /// Errors: a sentence for people.
     fn checksum(&mut self) -> Result<u64, String>;
+
+    /// The kernel's number of the thread that the tuples were worked through in, if that is not the one that has called
+    /// [`Runner::run`]. `None` of a cell: its stamps are not by the host's counter.
+    fn thread(&self) -> Option<u32> {
+        None
+    }
+
+    /// What left the machine of a cell in the last [`Runner::run`]; `None` of others, and where the kernel does not count.
+    fn exits(&self) -> Option<Exits> {
+        None
+    }
+}
+
+/// How often a cell's processor left its machine, by the kernel's counters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Exits {
+    /// For another reason than an interrupt of the host: what the cell itself has caused.
+    pub own: u64,
+    /// For interrupts of the host.
+    pub interrupts: u64,
+    /// Page faults within the machine.
+    pub page_faults: u64,
 }
 
 /// What keeps other threads, interrupts and kernel work from a processor.

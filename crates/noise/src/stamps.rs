@@ -57,6 +57,16 @@ impl Stamps {
         }
     }
 
+    /// Takes stamps that were set elsewhere: the beginning of a tuple, and the end of each. The beginning is that of the
+    /// series if the series has not begun; else it is left out, and what lies before belongs to the first of these tuples.
+    ///
+    /// Panics: if there is no room.
+    pub fn extend(&mut self, stamps: &[u64]) {
+        let new = if self.used == 0 { stamps } else { stamps.get(1..).unwrap_or_default() };
+        self.at[self.used..self.used + new.len()].copy_from_slice(new);
+        self.used += new.len();
+    }
+
     #[cold]
     fn ask(&mut self) {
         let tuple = self.used - 2;
@@ -118,6 +128,17 @@ mod tests {
         assert_eq!(gaps, stamps.total_ticks(), "nothing hides between tuples");
         stamps.clear();
         assert_eq!(stamps.tuples(), 0);
+    }
+
+    #[test]
+    fn stamps_of_another_place_are_gapless_as_well() {
+        let mut stamps = Stamps::new(4);
+        stamps.extend(&[10, 12, 15]);
+        stamps.extend(&[20, 21, 25]);
+        assert_eq!(stamps.all(), [10, 12, 15, 21, 25]);
+        assert_eq!((stamps.tuples(), stamps.room()), (4, 0));
+        stamps.extend(&[]);
+        assert_eq!(stamps.tuples(), 4);
     }
 
     #[test]

@@ -6,12 +6,12 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use halcyon_cell_image::plain::{Loop, Plain};
 use halcyon_machine::{affinity, schedule};
-use halcyon_noise::{Runner, Series, Stamps, Tsc};
+use halcyon_noise::{Series, Stamps, Tsc};
 
 use crate::measured::PRIORITY;
-use crate::work::Loop;
-use halcyon_gauge::{Failure, Result};
+use halcyon_gauge::Result;
 
 /// Steps of a tuple: some 4 µs, so that seconds fit into memory.
 const STEPS: u32 = 2_000;
@@ -41,12 +41,12 @@ fn on_this_thread(cpu: u32, seconds: f64, tsc: &Tsc) -> Result<Series> {
     affinity::set(&[cpu])?;
     // No tuple is quicker than half a microsecond; memory that is not needed is not touched twice.
     let mut stamps = Stamps::new((seconds * 1e6) as usize + CHUNK);
-    let mut runner = Loop { steps: STEPS, state: 0 };
-    runner.prepare().map_err(Failure::Engine)?;
+    let mut work = Plain::Loop(Loop::new(STEPS));
     let end = tsc.ticks(seconds * 1e6);
     schedule::set(schedule::Policy::Fifo(PRIORITY))?;
+    stamps.begin();
     while stamps.total_ticks() < end && stamps.room() >= CHUNK {
-        runner.run(CHUNK, &mut stamps).map_err(Failure::Engine)?;
+        work.run(CHUNK, || stamps.stamp());
     }
     schedule::set(schedule::Policy::Fair)?;
     Ok(Series::of(&stamps))

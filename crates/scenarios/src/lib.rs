@@ -14,8 +14,12 @@
 
 mod control;
 mod foreign;
+pub mod in_cell;
 mod measured;
 mod report;
+mod rows;
+mod scene;
+mod shielded;
 pub mod stressors;
 mod tenants;
 pub mod work;
@@ -26,13 +30,15 @@ use clap::Args;
 use halcyon_machine::affinity;
 use halcyon_noise::Tsc;
 use halcyon_noise::runner::{Place, SCENARIOS, Scenario, Shield};
-use serde_json::json;
 
-use halcyon_gauge::{Arm, Failure, Reporter, Result};
-use measured::{Conditions, Measured};
-use report::{Row, Rows};
-use tenants::{Load, Operations, Tenants};
+use halcyon_gauge::{Failure, Reporter, Result};
+use rows::Rows;
+use scene::{NoShield, negative_control, scenario};
+use shielded::Shielded;
+use tenants::Load;
 use work::{Family, Work};
+
+pub use shielded::{Guardian, guard};
 
 /// Options of `halcyon lab noise`.
 #[derive(Args, Debug, Clone)]
@@ -85,20 +91,13 @@ pub struct Options {
     /// Folder for the figures
     #[arg(long)]
     pub svg: Option<PathBuf>,
-}
-
-/// What stands for a shield where there is none.
-struct NoShield;
-
-impl Shield for NoShield {
-    fn up(&mut self, _cpu: u32) -> Result<(), String> {
-        let why = "needs a shield, which changes settings of the whole machine: run in a guest that has one";
-        Err(why.into())
-    }
-
-    fn down(&mut self) -> Result<(), String> {
-        Ok(())
-    }
+    /// Shield the measured processor in the scenarios with a shield and of cells: settings of the whole machine are changed
+    /// and come back, as of halcyon shield up; root only
+    #[arg(long)]
+    pub shield: bool,
+    /// Shield although other programs use the processors, or may go on to
+    #[arg(long, requires = "shield")]
+    pub shield_force: bool,
 }
 
 /// A positive number of a command line.
@@ -121,11 +120,16 @@ struct Ground<'a> {
 struct Chosen<'a> {
     work: &'a dyn Work,
     tuples: usize,
+    /// The reason why the workload does not run in a cell, if a scenario wants one.
+    cell_missing: Option<String>,
 }
 
-/// Runs the experiment over these workloads, without a shield.
+/// Runs the experiment over these workloads, with a shield if that was asked for.
 pub fn run(options: &Options, works: &[Box<dyn Work + '_>], reporter: &mut Reporter) -> Result<()> {
-    run_with(options, works, reporter, &mut NoShield)
+    match options.shield {
+        false => run_with(options, works, reporter, &mut NoShield),
+        true => run_with(options, works, reporter, &mut Shielded::new(options.shield_force)?),
+    }
 }
 
 /// Runs the experiment over these workloads with this shield.
@@ -136,7 +140,8 @@ pub fn run_with(
     shield: &mut dyn Shield,
 ) -> Result<()> {
     let scenarios = scenarios(options)?;
-    let ground = ground(options, works)?;
+    let has_cells = scenarios.iter().any(|scenario| scenario.place == Place::Cell);
+    let ground = ground(options, works, has_cells)?;
     report::machine(&ground, reporter);
     let mut rows = Rows::new(&ground, &scenarios);
     for round in 1..=options.rounds {
@@ -176,13 +181,18 @@ fn scenarios(options: &Options) -> Result<Vec<&'static Scenario>> {
     Ok(SCENARIOS.iter().filter(wanted).collect())
 }
 
-fn ground<'a>(options: &'a Options, works: &'a [Box<dyn Work + '_>]) -> Result<Ground<'a>> {
+fn ground<'a>(
+    options: &'a Options,
+    works: &'a [Box<dyn Work + '_>],
+    has_cells: bool,
+) -> Result<Ground<'a>> {
     let allowed = affinity::get()?;
     let last = allowed.last().copied().unwrap_or(0);
     let processors = u32::try_from(allowed.len()).unwrap_or(u32::MAX);
     let choose = |work: &'a (dyn Work + 'a)| {
         let tuples = measured::calibrated(work, options.tuples as usize, options.seconds)?;
-        Ok(Chosen { work, tuples })
+        let cell_missing = if has_cells { work.cell_missing() } else { None };
+        Ok(Chosen { work, tuples, cell_missing })
     };
     Ok(Ground {
         options,
@@ -194,141 +204,14 @@ fn ground<'a>(options: &'a Options, works: &'a [Box<dyn Work + '_>]) -> Result<G
     })
 }
 
-/// All workloads in one scenario.
-fn scenario(
-    ground: &Ground<'_>,
-    rows: &mut Rows,
-    at: usize,
-    traced: bool,
-    shield: &mut dyn Shield,
-) -> Result<()> {
-    let scenario = rows.scenarios[at].scenario;
-    if let Some(why) = missing(ground, scenario, shield) {
-        rows.scenarios[at].missing = Some(why);
-        return Ok(());
-    }
-    let tenants =
-        scenario.load.then(|| Tenants::start(ground.load, ground.tenants_each)).transpose()?;
-    let mut done = Ok(());
-    for (query, chosen) in ground.works.iter().enumerate() {
-        let conditions = Conditions {
-            scenario,
-            cpu: ground.cpu,
-            tuples: chosen.tuples,
-            bound_us: ground.options.bound_us,
-            tenants: tenants.as_ref().map_or_else(Vec::new, Tenants::processes),
-            window_s: ground.options.window,
-            traced: traced.then_some(&rows.least[query]),
-        };
-        done = measured::run(chosen.work, &conditions, &ground.tsc)
-            .map(|measured| rows.add(at, query, measured));
-        if done.is_err() {
-            break;
-        }
-    }
-    // The shield comes down before an error is told.
-    let down = if scenario.shield { shield.down() } else { Ok(()) };
-    done?;
-    down.map_err(Failure::Engine)?;
-    if let (Some(tenants), false) = (tenants, traced) {
-        rows.scenarios[at].operations.push(tenants.stop()?);
-    }
-    Ok(())
-}
-
-/// The reason why a scenario cannot be measured; without one its shield is up.
-fn missing(ground: &Ground<'_>, scenario: &Scenario, shield: &mut dyn Shield) -> Option<String> {
-    if scenario.place == Place::Cell
-        && let Some(why) = ground.works.iter().find_map(|chosen| chosen.work.cell().err())
-    {
-        return Some(why);
-    }
-    if scenario.fifo {
-        if ground.cpu == 0 {
-            return Some("a real-time policy on processor 0 would hold up the machine: name another by --cpu".into());
-        }
-        if let Some(why) = no_fifo() {
-            return Some(why);
-        }
-    }
-    if scenario.shield { shield.up(ground.cpu).err() } else { None }
-}
-
-/// The reason why this process may have no real-time threads.
-fn no_fifo() -> Option<String> {
-    use halcyon_machine::schedule::{Policy, set};
-    let tried = std::thread::spawn(|| set(Policy::Fifo(measured::PRIORITY)).err()).join();
-    let error = tried.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-    Some(format!("this process may have no real-time threads: {error}"))
-}
-
-fn negative_control(ground: &Ground<'_>, reporter: &mut Reporter) -> Result<()> {
-    let params = json!({ "scenario": "fifo beside a hog", "query": "loop", "seconds": ground.options.control });
-    let mut arm = Arm::new("noise", "control", params);
-    let fifo = SCENARIOS.iter().find(|one| one.name == "load-fifo").expect("the table has it");
-    match missing(ground, fifo, &mut NoShield) {
-        Some(why) => arm.figure("skipped", why),
-        None => {
-            reporter.progress("noise: negative control");
-            let series = control::run(ground.cpu, ground.options.control, &ground.tsc)?;
-            let summary = series.summary(ground.tsc.ticks(ground.options.bound_us));
-            let summary =
-                summary.ok_or_else(|| Failure::Engine("no tuple in the control".into()))?;
-            report::summary(&mut arm, &summary, &ground.tsc);
-            arm.figure("shows_over_10_ms", ground.tsc.us(summary.max) > 10_000.0);
-        }
-    }
-    reporter.arm(arm);
-    Ok(())
-}
-
-/// A scenario of this run.
-struct Slot {
-    /// Name; the repetition of the first scenario has one of its own.
-    name: String,
-    scenario: &'static Scenario,
-    /// Whether this is the first scenario once more.
-    again: bool,
-    /// The reason why the scenario was not measured.
-    missing: Option<String>,
-    /// Operations of the tenants, by round.
-    operations: Vec<Operations>,
-}
-
-impl Rows {
-    fn new(ground: &Ground<'_>, scenarios: &[&'static Scenario]) -> Rows {
-        let slot = |(scenario, again): (&'static Scenario, bool)| Slot {
-            name: format!("{}{}", scenario.name, if again { " again" } else { "" }),
-            scenario,
-            again,
-            missing: None,
-            operations: Vec::new(),
-        };
-        let again = scenarios.first().map(|first| (*first, true));
-        let all = scenarios.iter().map(|scenario| (*scenario, false)).chain(again);
-        let scenarios: Vec<Slot> = all.map(slot).collect();
-        let rows = scenarios
-            .iter()
-            .map(|_| ground.works.iter().map(|_| Row::default()).collect())
-            .collect();
-        let least = ground.works.iter().map(|_| Vec::new()).collect();
-        Rows { scenarios, rows, least, bound_ticks: ground.tsc.ticks(ground.options.bound_us) }
-    }
-
-    fn add(&mut self, scenario: usize, query: usize, measured: Measured) {
-        let (least, ticks) = (&mut self.least[query], measured.series.ticks());
-        least.resize(ticks.len(), u64::MAX);
-        least.iter_mut().zip(ticks).for_each(|(least, &ticks)| *least = ticks.min(*least));
-        self.rows[scenario][query].add(measured, self.bound_ticks);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::in_cell::Seat;
     use crate::work::Plain;
     use clap::Parser;
     use halcyon_noise::Runner;
+    use serde_json::json;
 
     #[derive(Parser)]
     struct Line {
@@ -358,6 +241,85 @@ mod tests {
             self.0.push("down");
             Ok(())
         }
+    }
+
+    /// A workload that no cell runs.
+    struct NoCell;
+
+    impl Work for NoCell {
+        fn name(&self) -> &str {
+            "no-cell"
+        }
+
+        fn family(&self) -> Family {
+            Family::Plain
+        }
+
+        fn tuples_max(&self, tuples: usize) -> usize {
+            tuples
+        }
+
+        fn runner(&self) -> Box<dyn Runner + '_> {
+            Plain::Loop.runner()
+        }
+    }
+
+    /// A workload of a cell's twin: a thread in place of a machine, so that the test runs everywhere.
+    struct InThread(Plain);
+
+    impl Work for InThread {
+        fn name(&self) -> &str {
+            "in-thread"
+        }
+
+        fn family(&self) -> Family {
+            Family::Plain
+        }
+
+        fn tuples_max(&self, tuples: usize) -> usize {
+            tuples
+        }
+
+        fn runner(&self) -> Box<dyn Runner + '_> {
+            self.0.runner()
+        }
+
+        fn cell_missing(&self) -> Option<String> {
+            None
+        }
+
+        fn cell(&self, seat: Seat) -> Result<Box<dyn Runner + '_>, String> {
+            let place = halcyon_cell::Place::Thread;
+            self.0.cell(Seat { place, fifo: None, ..seat })
+        }
+    }
+
+    #[test]
+    fn a_cell_is_measured_with_or_without_a_shield_and_has_the_native_checksum() {
+        static CELL: Scenario =
+            Scenario { name: "cell", load: false, fifo: false, shield: true, place: Place::Cell };
+        let options = options(&["--no-trace"]);
+        let works: [Box<dyn Work>; 2] =
+            [Box::new(InThread(Plain::Map)), Box::new(InThread(Plain::Loop))];
+        let processors = affinity::get().expect("affinity can be asked for").len();
+        if processors < 2 {
+            return eprintln!("skipped: a cell and its host need two processors");
+        }
+        let ground = ground(&options, &works, true).expect("a machine");
+        let mut rows = Rows::new(&ground, &[&SCENARIOS[0], &CELL]);
+        scenario(&ground, &mut rows, 0, false, &mut NoShield).expect("it runs");
+        let mut shield = Fake::default();
+        scenario(&ground, &mut rows, 1, false, &mut shield).expect("it runs");
+        scenario(&ground, &mut rows, 1, true, &mut NoShield).expect("it runs without");
+        assert_eq!(shield.0, ["up", "down"]);
+        let mut reporter = Reporter::new(true);
+        report::arms(&ground, &rows, &mut reporter);
+        assert!(reporter.all_ok(), "checksums are equal");
+        let arm = &reporter.arms()[2];
+        assert_eq!((arm.engine.as_str(), &arm.params["scenario"]), ("cell", &json!("cell")));
+        assert_eq!(arm.figures["tuples"], json!(500));
+        assert!(arm.figures["shield"].as_str().is_some_and(|why| why.starts_with("none: ")));
+        assert!(arm.figures.contains_key("traced"), "{:?}", arm.figures);
     }
 
     /// A workload that cannot be made ready.
@@ -399,12 +361,12 @@ mod tests {
     fn a_shield_is_up_for_its_scenario_and_comes_down_although_work_fails() {
         let options = options(&[]);
         let works: [Box<dyn Work>; 1] = [Box::new(Plain::Loop)];
-        let mut ground = ground(&options, &works).expect("a machine");
+        let mut ground = ground(&options, &works, false).expect("a machine");
         let mut rows = Rows::new(&ground, &[&SHIELDED]);
         let mut shield = Fake::default();
         scenario(&ground, &mut rows, 0, false, &mut shield).expect("it runs");
         assert_eq!((shield.0.as_slice(), &rows.scenarios[0].missing), (&["up", "down"][..], &None));
-        ground.works = vec![Chosen { work: &Broken, tuples: 1 }];
+        ground.works = vec![Chosen { work: &Broken, tuples: 1, cell_missing: None }];
         let failed = scenario(&ground, &mut rows, 0, false, &mut shield).expect_err("it is broken");
         assert_eq!(failed, Failure::Engine("planted".into()));
         assert_eq!(shield.0, ["up", "down", "up", "down"]);
@@ -413,7 +375,7 @@ mod tests {
     #[test]
     fn scenarios_without_their_shield_or_cell_say_what_they_need() {
         let options = options(&["--scenario", "no-load,load-shield,cell", "--no-trace"]);
-        let works: [Box<dyn Work>; 2] = [Box::new(Plain::Loop), Box::new(Plain::Map)];
+        let works: [Box<dyn Work>; 2] = [Box::new(NoCell), Box::new(NoCell)];
         let mut reporter = Reporter::new(true);
         run(&options, &works, &mut reporter).expect("it runs");
         assert!(reporter.all_ok());

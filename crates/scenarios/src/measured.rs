@@ -1,10 +1,11 @@
 //! One run of one workload in one scenario, on a thread of its own.
 
 use halcyon_machine::{affinity, schedule};
-use halcyon_noise::trace::{Tracer, join};
-use halcyon_noise::{Attribution, Place, Scenario, Series, Stamps, Tsc, counted};
+use halcyon_noise::trace::{self, Tracer, join};
+use halcyon_noise::{Attribution, Exits, Place, Runner, Scenario, Series, Stamps, Tsc, counted};
 
 use crate::foreign::Window;
+use crate::in_cell::Seat;
 use crate::work::Work;
 use halcyon_gauge::{Failure, Result};
 
@@ -43,6 +44,8 @@ pub struct Measured {
     pub foreign_cores: Option<f64>,
     /// Outliers by cause, of traced runs.
     pub attribution: Option<Attribution>,
+    /// What left the machine of a cell.
+    pub exits: Option<Exits>,
 }
 
 /// Runs the workload once.
@@ -55,51 +58,94 @@ pub fn run(work: &dyn Work, conditions: &Conditions<'_>, tsc: &Tsc) -> Result<Me
 
 fn on_this_thread(work: &dyn Work, conditions: &Conditions<'_>, tsc: &Tsc) -> Result<Measured> {
     let window = Window::begin(conditions.tenants.clone());
-    affinity::set(&[conditions.cpu])?;
-    let bound = tsc.ticks(conditions.bound_us);
-    let mut runner = match conditions.scenario.place {
-        Place::Native => work.runner(),
-        Place::Cell => work.cell().map_err(Failure::Engine)?,
-    };
+    let mut runner = seated(work, conditions)?;
     runner.prepare().map_err(Failure::Engine)?;
+    let is_native = conditions.scenario.place == Place::Native;
     let tracer = conditions.traced.map(|_| Tracer::start(conditions.cpu));
     let mut stamps = match &tracer {
-        Some(Err(_)) => Stamps::counting(conditions.tuples, bound)?,
+        Some(Err(_)) if is_native => {
+            Stamps::counting(conditions.tuples, tsc.ticks(conditions.bound_us))?
+        }
         _ => Stamps::new(conditions.tuples),
     };
-    if conditions.scenario.fifo {
+    // The thread of a cell has its own policy.
+    let is_fifo = conditions.scenario.fifo && is_native;
+    if is_fifo {
         schedule::set(schedule::Policy::Fifo(PRIORITY))?;
     }
     let done = runner.run(conditions.tuples, &mut stamps);
-    if conditions.scenario.fifo {
+    if is_fifo {
         schedule::set(schedule::Policy::Fair)?;
     }
     done.map_err(Failure::Engine)?;
     let series = Series::of(&stamps);
-    let bounds = join::Bounds {
-        outlier_ticks: bound,
-        entry_ticks: tsc.ticks(ENTRY_US),
-        own_ticks: conditions.traced.unwrap_or_default(),
-    };
+    let thread = if is_native { Some(affinity::this_thread()) } else { runner.thread() };
     let attribution = match tracer {
         None => None,
-        Some(Err(why)) => {
-            let readings = stamps.readings();
-            Some(counted::attribute(&series, stamps.all(), readings, bounds, tsc, &why.to_string()))
-        }
-        Some(Ok(tracer)) => {
-            let trace = tracer.finish().map_err(|error| Failure::Io(error.to_string()))?;
-            let thread = affinity::this_thread();
-            Some(join::attribute(&series, stamps.all(), &trace, conditions.cpu, thread, bounds))
-        }
+        Some(tracer) => Some(causes(&series, &stamps, tracer, thread, conditions, tsc)?),
     };
     let checksum = runner.checksum().map_err(Failure::Engine)?;
+    let exits = runner.exits();
+    // A cell that has nothing to do would use its processor for some time still.
+    drop(runner);
     let foreign_cores = window.and_then(|window| {
         let left = conditions.window_s - window.seconds();
         std::thread::sleep(std::time::Duration::from_secs_f64(left.max(0.0)));
         window.cores()
     });
-    Ok(Measured { series, checksum, foreign_cores, attribution })
+    Ok(Measured { series, checksum, foreign_cores, attribution, exits })
+}
+
+/// The runner at the scenario's place; this thread is where it has to be for that: on the measured processor, or as the host
+/// of a cell on the others.
+fn seated<'w>(work: &'w dyn Work, conditions: &Conditions<'_>) -> Result<Box<dyn Runner + 'w>> {
+    let Conditions { scenario, cpu, .. } = *conditions;
+    match scenario.place {
+        Place::Native => {
+            affinity::set(&[cpu])?;
+            Ok(work.runner())
+        }
+        Place::Cell => {
+            let mut others = affinity::get()?;
+            others.retain(|other| *other != cpu);
+            affinity::set(&others)?;
+            let fifo = scenario.fifo.then_some(PRIORITY);
+            let place = halcyon_cell::Place::Machine;
+            work.cell(Seat { place, cpu: Some(cpu), fifo }).map_err(Failure::Engine)
+        }
+    }
+}
+
+/// The outliers by cause. `thread`: the thread whose tuples they are, if the stamps are by the host's counter.
+fn causes(
+    series: &Series,
+    stamps: &Stamps,
+    tracer: Result<Tracer, trace::Unavailable>,
+    thread: Option<u32>,
+    conditions: &Conditions<'_>,
+    tsc: &Tsc,
+) -> Result<Attribution> {
+    let bounds = join::Bounds {
+        outlier_ticks: tsc.ticks(conditions.bound_us),
+        entry_ticks: tsc.ticks(ENTRY_US),
+        own_ticks: conditions.traced.unwrap_or_default(),
+    };
+    let counted =
+        |why: &str| counted::attribute(series, stamps.all(), stamps.readings(), bounds, tsc, why);
+    match (tracer, thread) {
+        (Err(why), _) if conditions.scenario.place == Place::Cell => {
+            Ok(counted(&format!("{why}; of a cell's thread none are read")))
+        }
+        (Err(why), _) => Ok(counted(&why.to_string())),
+        (Ok(tracer), None) => {
+            drop(tracer);
+            Ok(counted("the cell has a counter of its own"))
+        }
+        (Ok(tracer), Some(thread)) => {
+            let trace = tracer.finish().map_err(|error| Failure::Io(error.to_string()))?;
+            Ok(join::attribute(series, stamps.all(), &trace, conditions.cpu, thread, bounds))
+        }
+    }
 }
 
 /// The number of tuples that a workload takes in so many seconds of processor time, at most `tuples`. Warms up memory and

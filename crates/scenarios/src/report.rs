@@ -2,87 +2,19 @@
 
 use std::path::Path;
 
-use halcyon_noise::figures::{Facet, Points, Span, Spans};
+use halcyon_noise::figures::{Boxes, Facet, Points, Quantiles, Span, Spans};
 use halcyon_noise::tsc::Source;
-use halcyon_noise::{Attribution, Place, Series, Summary, Tsc};
+use halcyon_noise::{Attribution, Exits, Place, Summary, Tsc};
 use serde_json::{Value, json};
 
-use crate::measured::Measured;
+use crate::rows::{Round, Row, Rows, Slot};
 use crate::tenants::beside;
-use crate::{Family, Ground, Slot};
+use crate::{Family, Ground};
 use halcyon_gauge::statistics::median;
 use halcyon_gauge::{Arm, Reporter, Result};
 
 /// Causes that an arm tells, by falling time.
 const CAUSES: usize = 12;
-
-/// One workload in one scenario.
-#[derive(Default)]
-pub struct Row {
-    /// Figures and foreign load of each round.
-    rounds: Vec<(Summary, Option<f64>)>,
-    /// The series of the quietest round, for the drawings, with its foreign load.
-    drawn: Option<(Series, f64)>,
-    /// The traced run: figures and causes.
-    traced: Option<(Summary, Attribution)>,
-    checksums: Vec<u64>,
-}
-
-impl Row {
-    /// Adds a run.
-    pub fn add(&mut self, measured: Measured, bound_ticks: u64) {
-        let Some(summary) = measured.series.summary(bound_ticks) else { return };
-        self.checksums.push(measured.checksum);
-        if let Some(attribution) = measured.attribution {
-            self.traced = Some((summary, attribution));
-            return;
-        }
-        self.rounds.push((summary, measured.foreign_cores));
-        let foreign = measured.foreign_cores.unwrap_or(f64::INFINITY);
-        if self.drawn.as_ref().is_none_or(|(_, least)| foreign < *least) {
-            self.drawn = Some((measured.series, foreign));
-        }
-    }
-
-    /// Rounds during which others had at most so many cores.
-    fn quiet(&self, foreign_max: f64) -> Vec<&Summary> {
-        let quiet = self
-            .rounds
-            .iter()
-            .filter(|(_, foreign)| foreign.is_some_and(|cores| cores <= foreign_max));
-        quiet.map(|(summary, _)| summary).collect()
-    }
-
-    /// Whether quiet rounds are so many that a figure may be made of them.
-    fn is_conclusive(&self, foreign_max: f64) -> bool {
-        let quiet = self.quiet(foreign_max).len();
-        quiet > 0 && quiet * 2 >= self.rounds.len()
-    }
-
-    /// The median of a figure over the quiet rounds, with its spread; `None`: inconclusive.
-    fn figure(&self, foreign_max: f64, of: impl Fn(&Summary) -> f64) -> Option<(f64, f64)> {
-        let values: Vec<f64> = self.quiet(foreign_max).into_iter().map(of).collect();
-        if !self.is_conclusive(foreign_max) {
-            return None;
-        }
-        let middle = median(&values)?;
-        let spread = values.iter().copied().fold(f64::MIN, f64::max)
-            - values.iter().copied().fold(f64::MAX, f64::min);
-        Some((middle, if middle > 0.0 { spread / middle } else { 0.0 }))
-    }
-}
-
-/// All workloads in all scenarios.
-pub struct Rows {
-    /// The scenarios, the first of them once more at the end.
-    pub(super) scenarios: Vec<Slot>,
-    /// By scenario and workload.
-    pub(super) rows: Vec<Vec<Row>>,
-    /// The least that each tuple of a workload took in any run, ticks.
-    pub(super) least: Vec<Vec<u64>>,
-    /// What counts as an outlier, ticks.
-    pub(super) bound_ticks: u64,
-}
 
 /// Names of figures, and how each follows from a summary.
 type Measure = (&'static str, fn(&Summary, &Tsc) -> f64);
@@ -134,9 +66,13 @@ pub fn arms(ground: &Ground<'_>, rows: &Rows, reporter: &mut Reporter) {
             let params =
                 json!({ "scenario": slot.name, "query": name, "rounds": ground.options.rounds });
             let mut arm = Arm::new("noise", engine, params);
-            match &slot.missing {
-                Some(why) => arm.figure("skipped", why.as_str()),
-                None => fill(&mut arm, ground, rows, at, query),
+            let row = &rows.rows[at][query];
+            match slot.missing.as_ref().or(row.missing.as_ref()) {
+                Some(why) if row.rounds.is_empty() => arm.figure("skipped", why.as_str()),
+                why => {
+                    fill(&mut arm, ground, rows, at, query);
+                    why.iter().for_each(|why| arm.figure("rounds_missing", why.as_str()));
+                }
             }
             reporter.arm(arm);
         }
@@ -145,9 +81,9 @@ pub fn arms(ground: &Ground<'_>, rows: &Rows, reporter: &mut Reporter) {
 
 fn fill(arm: &mut Arm, ground: &Ground<'_>, rows: &Rows, at: usize, query: usize) {
     let (row, foreign_max, tsc) = (&rows.rows[at][query], ground.options.foreign_max, &ground.tsc);
-    arm.figure("tuples", row.rounds.first().map_or(0, |(summary, _)| summary.tuples as u64));
+    arm.figure("tuples", row.rounds.first().map_or(0, |round| round.summary.tuples as u64));
     arm.figure("quiet_rounds", row.quiet(foreign_max).len() as u64);
-    let foreign: Vec<f64> = row.rounds.iter().filter_map(|(_, foreign)| *foreign).collect();
+    let foreign: Vec<f64> = row.rounds.iter().filter_map(|round| round.foreign).collect();
     if let Some(cores) = median(&foreign) {
         arm.rounded("foreign_cores", cores);
     }
@@ -160,6 +96,10 @@ fn fill(arm: &mut Arm, ground: &Ground<'_>, rows: &Rows, at: usize, query: usize
             }
         }
     }
+    if let Some(shield) = &rows.scenarios[at].shield {
+        arm.figure("shield", shield.as_str());
+    }
+    exits(arm, row);
     versus(arm, ground, rows, at, query);
     tenants(arm, rows, at);
     arm.figure(
@@ -173,6 +113,20 @@ fn fill(arm: &mut Arm, ground: &Ground<'_>, rows: &Rows, at: usize, query: usize
     if row.checksums.iter().any(|checksum| Some(checksum) != first) {
         arm.check =
             format!("the same tuples gave other answers: {:?}, not {first:?}", row.checksums);
+    }
+}
+
+/// What left the machine of a cell in the worst of all rounds, whatever their load.
+fn exits(arm: &mut Arm, row: &Row) {
+    let all = || row.rounds.iter().filter_map(|round| round.exits);
+    type Part = (&'static str, fn(Exits) -> u64);
+    let parts: [Part; 3] = [
+        ("exits_own_max", |exits| exits.own),
+        ("exits_for_interrupts_max", |exits| exits.interrupts),
+        ("cell_page_faults_max", |exits| exits.page_faults),
+    ];
+    for (name, of) in parts {
+        all().map(of).max().into_iter().for_each(|count| arm.figure(name, count));
     }
 }
 
@@ -226,15 +180,20 @@ fn rounded(value: f64) -> f64 {
     (value * 1_000.0).round() / 1_000.0
 }
 
-fn by_round((summary, foreign): &(Summary, Option<f64>), tsc: &Tsc) -> Value {
-    json!({
+fn by_round(Round { summary, foreign, exits }: &Round, tsc: &Tsc) -> Value {
+    let mut round = json!({
         "foreign_cores": foreign.map(rounded),
         "p50_us": rounded(tsc.us(summary.p50)),
         "p99_95_us": rounded(tsc.us(summary.p99_95)),
         "max_us": rounded(tsc.us(summary.max)),
         "outliers": summary.outliers,
         "lost_percent": rounded(summary.lost * 100.0),
-    })
+    });
+    if let Some(Exits { own, interrupts, page_faults }) = exits {
+        round["exits"] =
+            json!({ "own": own, "for_interrupts": interrupts, "page_faults": page_faults });
+    }
+    round
 }
 
 fn traced(summary: &Summary, attribution: &Attribution, tsc: &Tsc) -> Value {
@@ -273,7 +232,9 @@ pub fn figures(ground: &Ground<'_>, rows: &Rows, folder: &Path) -> Result<()> {
     for (file, title, family, scenarios) in all {
         write(folder, file, points(ground, rows, title, family, scenarios).svg())?;
     }
-    write(folder, "spans.svg", spans(ground, rows, &native).svg())
+    let (spans, boxes) = bars(ground, rows);
+    write(folder, "spans.svg", spans.svg())?;
+    write(folder, "quantiles.svg", boxes.svg())
 }
 
 fn write(folder: &Path, file: &str, svg: Option<String>) -> Result<()> {
@@ -294,17 +255,20 @@ fn points(
         .filter(|&query| ground.works[query].work.family() == family)
         .collect();
     let slots: Vec<usize> = (0..rows.scenarios.len())
-        .filter(|&at| scenarios(&rows.scenarios[at]) && rows.scenarios[at].missing.is_none())
+        .filter(|&at| scenarios(&rows.scenarios[at]) && is_measured(&rows.rows[at]))
         .collect();
     let mut facets = Vec::new();
     for (row, &at) in slots.iter().enumerate() {
         for (column, &query) in chosen.iter().enumerate() {
-            let drawn = rows.rows[at][query].drawn.as_ref();
-            let note = drawn.and_then(|(_, foreign)| remark(*foreign, ground.options.foreign_max));
+            let Row { drawn, missing, .. } = &rows.rows[at][query];
+            let note = match drawn {
+                Some((_, foreign)) => remark(*foreign, ground.options.foreign_max),
+                None => missing.clone(),
+            };
             facets.push(Facet {
                 row,
                 column,
-                series: drawn.map(|(series, _)| series.clone()),
+                series: drawn.as_ref().map(|(series, _)| series.clone()),
                 note,
             });
         }
@@ -318,64 +282,52 @@ fn points(
     }
 }
 
+/// Whether any workload was measured in a scenario.
+fn is_measured(rows: &[Row]) -> bool {
+    rows.iter().any(|row| row.drawn.is_some())
+}
+
 /// What a drawing says of a round that was not quiet.
 fn remark(foreign: f64, foreign_max: f64) -> Option<String> {
     (foreign > foreign_max).then(|| format!("inconclusive: others had {foreign:.1} cores"))
 }
 
-fn spans(ground: &Ground<'_>, rows: &Rows, scenarios: &dyn Fn(&Slot) -> bool) -> Spans {
-    let mut bars = Vec::new();
+/// Spans and percentiles of the series that are drawn, workload by workload.
+fn bars(ground: &Ground<'_>, rows: &Rows) -> (Spans, Boxes) {
+    let mut spans = Spans {
+        title: "Span of each series around its median (P2, Figure 5)".into(),
+        bars: Vec::new(),
+    };
+    let mut boxes =
+        Boxes { title: "Percentiles of each series (P2, §2.2)".into(), series: Vec::new() };
     for (query, chosen) in ground.works.iter().enumerate() {
-        let name = chosen.work.name();
-        for (at, slot) in rows.scenarios.iter().enumerate().filter(|(_, slot)| scenarios(slot)) {
+        for (at, slot) in rows.scenarios.iter().enumerate().filter(|(_, slot)| !slot.again) {
             let Some((series, foreign)) = &rows.rows[at][query].drawn else { continue };
             let Some(summary) = series.summary(rows.bound_ticks) else { continue };
-            bars.push(Span {
-                group: name.to_owned(),
-                name: slot.name.clone(),
-                above: summary.span_above,
-                below: summary.span_below,
-                note: remark(*foreign, ground.options.foreign_max).map(|_| "inconclusive".into()),
+            let (group, name) = (chosen.work.name().to_owned(), slot.name.clone());
+            let note = remark(*foreign, ground.options.foreign_max).map(|_| "inconclusive".into());
+            let Summary { min, p0_05, p50, p99, p99_95, max, .. } = summary;
+            boxes.series.push(Quantiles {
+                group: group.clone(),
+                name: name.clone(),
+                load: slot.scenario.load,
+                us: [min, p0_05, p50, p99, p99_95, max].map(|ticks| ground.tsc.us(ticks)),
+                note: note.clone(),
             });
+            let (above, below) = (summary.span_above, summary.span_below);
+            spans.bars.push(Span { group, name, above, below, note });
         }
     }
-    Spans { title: "Span of each series around its median (P2, Figure 5)".into(), bars }
+    (spans, boxes)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn row(foreign: &[f64]) -> Row {
-        let mut row = Row::default();
-        for (at, &cores) in foreign.iter().enumerate() {
-            let ticks = vec![100 * (at as u64 + 1); 10];
-            let series = Series::from_ticks(ticks);
-            row.add(
-                Measured { series, checksum: 7, foreign_cores: Some(cores), attribution: None },
-                50,
-            );
-        }
-        row
-    }
-
     #[test]
-    fn a_figure_is_made_of_quiet_rounds_alone_and_of_at_least_half_of_them() {
-        let p50 = |summary: &Summary| summary.p50 as f64;
-        assert_eq!(row(&[0.1, 0.9, 0.0]).figure(0.2, p50), Some((200.0, 1.0)));
-        assert_eq!(row(&[0.9, 0.9, 0.0]).figure(0.2, p50), None, "one of three");
-        assert_eq!(row(&[]).figure(0.2, p50), None);
-        let (series, foreign) = row(&[0.9, 0.3, 0.4]).drawn.expect("a round");
-        assert_eq!((series.ticks()[0], foreign), (200, 0.3), "the quietest is drawn");
+    fn a_drawing_says_which_round_was_not_quiet() {
         assert_eq!(remark(0.3, 0.2).as_deref(), Some("inconclusive: others had 0.3 cores"));
         assert_eq!(remark(0.1, 0.2), None);
-    }
-
-    #[test]
-    fn a_round_whose_foreign_load_is_unknown_is_not_quiet() {
-        let mut row = Row::default();
-        let series = Series::from_ticks(vec![1]);
-        row.add(Measured { series, checksum: 7, foreign_cores: None, attribution: None }, 50);
-        assert!(!row.is_conclusive(1e9));
     }
 }

@@ -1,11 +1,10 @@
 //! What tuples do: workloads as the experiment takes them, and two that need no engine.
 
-use std::collections::HashMap;
-use std::hint::black_box;
-
-use foldhash::fast::FixedState;
-use halcyon_base::rng::{Rng, splitmix64};
+use halcyon_cell::abi::message::work;
+use halcyon_cell_image::plain;
 use halcyon_noise::{Runner, Stamps};
+
+use crate::in_cell::{self, Seat};
 
 /// A workload: makes runners, which all do the same.
 pub trait Work: Sync {
@@ -17,11 +16,15 @@ pub trait Work: Sync {
     fn tuples_max(&self, tuples: usize) -> usize;
     /// A runner on the calling thread.
     fn runner(&self) -> Box<dyn Runner + '_>;
+    /// The reason why the workload does not run in a cell here.
+    fn cell_missing(&self) -> Option<String> {
+        Some("needs a cell, which this workload does not run in".into())
+    }
     /// A runner in a cell.
     ///
     /// Errors: says what is missing.
-    fn cell(&self) -> Result<Box<dyn Runner + '_>, String> {
-        Err("needs a cell, which this workload does not run in".into())
+    fn cell(&self, _seat: Seat) -> Result<Box<dyn Runner + '_>, String> {
+        Err(self.cell_missing().unwrap_or_default())
     }
 }
 
@@ -48,6 +51,19 @@ pub enum Plain {
 impl Plain {
     /// Both.
     pub const ALL: [Plain; 2] = [Plain::Loop, Plain::Map];
+
+    /// The workload's number in messages to a cell.
+    pub fn number(self) -> u64 {
+        match self {
+            Plain::Loop => work::LOOP,
+            Plain::Map => work::MAP,
+        }
+    }
+
+    /// The workload, before its first tuple.
+    fn begun(self) -> plain::Plain {
+        plain::Plain::of(self.number()).expect("the image has both workloads")
+    }
 }
 
 impl Work for Plain {
@@ -67,78 +83,39 @@ impl Work for Plain {
     }
 
     fn runner(&self) -> Box<dyn Runner + '_> {
-        match self {
-            Plain::Loop => Box::new(Loop { steps: 16, state: 0 }),
-            Plain::Map => Box::new(Map { map: HashMap::default(), rng: Rng::new(1) }),
-        }
+        Box::new(Native { plain: *self, work: self.begun() })
+    }
+
+    fn cell_missing(&self) -> Option<String> {
+        in_cell::missing(None)
+    }
+
+    fn cell(&self, seat: Seat) -> Result<Box<dyn Runner + '_>, String> {
+        Ok(in_cell::work(seat, self.number()))
     }
 }
 
-/// Entries of the hash map.
-const ENTRIES: u64 = 1 << 16;
-
-/// A loop in registers.
-pub(crate) struct Loop {
-    /// Steps of a tuple.
-    pub(crate) steps: u32,
-    /// The numbers' state.
-    pub(crate) state: u64,
+/// A workload of the image in a thread of this process.
+struct Native {
+    plain: Plain,
+    work: plain::Plain,
 }
 
-impl Runner for Loop {
+impl Runner for Native {
     fn prepare(&mut self) -> Result<(), String> {
-        self.state = 7;
+        self.work = self.plain.begun();
         Ok(())
     }
 
     fn run(&mut self, tuples: usize, stamps: &mut Stamps) -> Result<(), String> {
         stamps.begin();
-        for _ in 0..tuples {
-            for _ in 0..self.steps {
-                black_box(splitmix64(&mut self.state));
-            }
-            stamps.stamp();
-        }
+        self.work.run(tuples, || stamps.stamp());
         Ok(())
     }
 
     fn checksum(&mut self) -> Result<u64, String> {
-        Ok(self.state)
+        Ok(self.work.checksum())
     }
-}
-
-struct Map {
-    map: HashMap<u64, u64, FixedState>,
-    rng: Rng,
-}
-
-impl Runner for Map {
-    fn prepare(&mut self) -> Result<(), String> {
-        self.rng = Rng::new(1);
-        self.map = (0..ENTRIES).map(|key| (key, 0)).collect();
-        Ok(())
-    }
-
-    fn run(&mut self, tuples: usize, stamps: &mut Stamps) -> Result<(), String> {
-        stamps.begin();
-        for _ in 0..tuples {
-            let key = self.rng.next_u64() % ENTRIES;
-            *self.map.entry(key).or_default() += key | 1;
-            stamps.stamp();
-        }
-        Ok(())
-    }
-
-    fn checksum(&mut self) -> Result<u64, String> {
-        let entries = self.map.iter();
-        Ok(entries.fold(0, |sum: u64, (&key, &value)| sum.wrapping_add(mixed(key, value))))
-    }
-}
-
-/// A hash of two words, for checksums.
-pub fn mixed(a: u64, b: u64) -> u64 {
-    let mut state = a ^ b.rotate_left(32);
-    splitmix64(&mut state)
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ pub use budget::ViewBudget;
 pub use coding::ViewColumn;
 pub use error::{Refused, ViewError};
 pub use feed::{FeedBatch, FeedNews, Follower, Lagging, RowDelta, ViewFeed};
-pub use halcyon_cell::Place as CellPlace;
+pub use halcyon_cell::{Place as CellPlace, Script};
 pub use halcyon_txn::view::{SettleError, WantedViews};
 pub use maintenance::{MaintenanceError, StreamEvents, ViewMaintenance};
 pub use packed::{PackedEvents, PackedViews, Taken};

@@ -12,10 +12,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use halcyon_base::clock;
+use halcyon_cell::Script;
 use halcyon_store::ValueRef;
 use halcyon_txn::view::LockedViews;
 use halcyon_view::program::RelationId;
 
+use crate::engine::Texts;
 use crate::error::ViewError;
 use crate::state::ViewState;
 use crate::stream::{SAMPLED, StreamViews, confirm_all};
@@ -103,6 +105,24 @@ impl PackedEvents {
             false => &self.words[self.starts[range.start]..end],
         };
         EventRun { words, widths: &self.layout.widths, routes: &self.layout.routes[view] }
+    }
+}
+
+impl MaintainedView {
+    /// The view's program with events that were packed for this view alone: what a cell needs to take them as the view
+    /// does. `None`: other views read the streams too, or the view runs in a cell itself.
+    pub fn script(&self, events: &PackedEvents) -> Option<Script> {
+        if events.layout.routes.len() != 1 {
+            return None;
+        }
+        let state = self.lock();
+        let Texts::Process(dictionary) = state.engine.texts() else { return None };
+        let strings = (0..dictionary.len()).map(|at| dictionary.text(at as i64).to_owned());
+        let mut script = Script::new(state.engine.program().clone(), strings.collect());
+        for (relation, row, weight) in events.run(0, 0..events.len()).flatten() {
+            script.push(relation, row, weight);
+        }
+        Some(script)
     }
 }
 

@@ -410,6 +410,13 @@ impl CellEngine {
         self.cell.iter_mut().for_each(Cell::kill);
     }
 
+    /// Makes the running cell read memory that is not there: a fault at some moment from now on. For tests.
+    pub fn crash_cell(&mut self) {
+        if let Some(Err(error)) = self.cell.as_mut().map(|cell| cell.probe(0x7fff_0000_0000)) {
+            tracing::debug!(%error, "a cell that was to crash could not be asked to");
+        }
+    }
+
     /// The cell in numbers.
     pub fn figures(&mut self) -> CellFigures {
         let heartbeat = self.cell.as_mut().and_then(Cell::heartbeat);

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use halcyon_base::ids::{SessionId, TableId};
 use halcyon_base::progress::{self, Phase, Unit};
 use halcyon_base::sync::MutexGuard;
+use halcyon_cell::abi::samples::checksum;
 use halcyon_store::{Partition, Value, ValueRef};
 use halcyon_txn::view::{
     LockedView, LockedViews, SettleError, ViewCell, WantedViews, settle_views as settle_cells,
@@ -233,6 +234,23 @@ impl MaintainedView {
         if let ViewEngine::Cell(cell) = &mut self.lock().engine {
             cell.break_cell();
         }
+    }
+
+    /// Makes the view's running cell read memory that is not there. For tests.
+    pub fn crash_cell(&self) {
+        if let ViewEngine::Cell(cell) = &mut self.lock().engine {
+            cell.crash_cell();
+        }
+    }
+
+    /// A number that follows from the view's rows, in whatever order: that of a cell's rows after the same events
+    /// ([`checksum`]).
+    ///
+    /// Errors: an expression of the view fails; those of a cell.
+    pub fn checksum(&self) -> Result<u64, ViewError> {
+        let mut rows = Vec::new();
+        self.lock().engine.for_each_row(|row| rows.push(row.to_vec()))?;
+        Ok(checksum(rows.iter().map(Vec::as_slice)))
     }
 
     /// Why the rows of a view in a cell lack accepted events although readers wanted these.

@@ -5,6 +5,7 @@
 
 mod boot;
 mod bytes;
+mod clock;
 mod port;
 
 use core::fmt::Write;
@@ -120,6 +121,11 @@ impl Surroundings for Machine {
         // SAFETY: none is needed by anything here: the value is not used, and a fault is what the host
         // asked for.
         unsafe { (address as *const u8).read_volatile() };
+    }
+
+    #[inline(always)]
+    fn stamp(&self) -> u64 {
+        clock::stamp()
     }
 }
 

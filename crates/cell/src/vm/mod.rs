@@ -22,11 +22,12 @@ use halcyon_machine::counters::ThreadClock;
 use halcyon_machine::{affinity, schedule};
 use kvm_ioctls::{Kvm, VcpuExit, VcpuFd};
 
+use crate::breaker::Breakable;
 use crate::fault::Fault;
 use crate::image::{self, IMAGE};
 use crate::layout::{self, BOARD, Layout};
 use crate::memory::{Ends, Memory, has_unread};
-use crate::place::{Counters, Running, Settings};
+use crate::place::{Counters, NO_INSTRUCTION, Running, Settings};
 
 use self::stats::Stats;
 
@@ -80,6 +81,30 @@ impl Control {
     }
 }
 
+/// What breaks a machine from outside.
+struct Outside {
+    control: Arc<Control>,
+    thread: Thread,
+    memory: Arc<Memory>,
+    code: Span,
+    replies: Span,
+}
+
+impl Breakable for Outside {
+    fn end(&self, why: Fault) {
+        self.control.force(why, &self.thread);
+    }
+
+    fn crash(&self) -> bool {
+        self.memory.scribble(self.code, NO_INSTRUCTION);
+        true
+    }
+
+    fn scribble(&self, words: &[u64]) {
+        self.memory.scribble_at(self.replies, 0, words);
+    }
+}
+
 /// A running machine.
 pub struct MachineCell {
     ends: Ends,
@@ -89,6 +114,7 @@ pub struct MachineCell {
     code: Span,
     machine: Option<JoinHandle<()>>,
     watch: Option<JoinHandle<()>>,
+    outside: Arc<Outside>,
 }
 
 impl MachineCell {
@@ -129,8 +155,15 @@ impl MachineCell {
             .spawn(move || begun.run(processor))
             .map_err(|error| format!("a thread: {error}"))?;
         let code = code.unwrap_or_default();
-        let mut cell =
-            MachineCell { ends, memory, control, stats, code, machine: Some(machine), watch: None };
+        let outside = Arc::new(Outside {
+            control: Arc::clone(&control),
+            thread: machine.thread().clone(),
+            memory: Arc::clone(&memory),
+            code,
+            replies,
+        });
+        let (machine, watch) = (Some(machine), None);
+        let mut cell = MachineCell { ends, memory, control, stats, code, machine, watch, outside };
         cell.watch = Some(cell.watch(settings.hung_ns)?);
         Ok(cell)
     }
@@ -262,6 +295,14 @@ impl Running for MachineCell {
 
     fn counters(&self) -> Option<Counters> {
         self.stats.as_ref().and_then(Stats::read)
+    }
+
+    fn thread(&self) -> Option<u32> {
+        u32::try_from(self.control.thread_id.load(Ordering::Acquire)).ok().filter(|id| *id > 0)
+    }
+
+    fn breakable(&self) -> Arc<dyn Breakable> {
+        Arc::clone(&self.outside) as Arc<dyn Breakable>
     }
 
     fn code(&self) -> Option<(&Memory, Span)> {

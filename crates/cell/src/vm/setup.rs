@@ -1,8 +1,10 @@
 //! A machine's processor: its registers at the start, and what they say at the end.
 
+use std::os::fd::AsRawFd;
+
 use kvm_bindings::{
     KVM_CAP_X86_DISABLE_EXITS, KVM_MAX_CPUID_ENTRIES, KVM_X86_DISABLE_EXITS_HLT,
-    KVM_X86_DISABLE_EXITS_PAUSE, kvm_enable_cap, kvm_regs, kvm_segment,
+    KVM_X86_DISABLE_EXITS_PAUSE, kvm_device_attr, kvm_enable_cap, kvm_regs, kvm_segment,
     kvm_userspace_memory_region,
 };
 use kvm_ioctls::{Kvm, VcpuFd};
@@ -53,6 +55,7 @@ pub fn processor(memory: &Memory, entry: u64, stack_end: u64) -> Result<VcpuFd> 
     unsafe { machine.set_user_memory_region(region)? };
     let processor = machine.create_vcpu(0)?;
     processor.set_cpuid2(&kvm.get_supported_cpuid(KVM_MAX_CPUID_ENTRIES)?)?;
+    share_counter(&processor);
     let mut special = processor.get_sregs()?;
     special.cs = segment(0x13, 11, true);
     let data = segment(0x1b, 3, false);
@@ -83,6 +86,22 @@ pub fn processor(memory: &Memory, entry: u64, stack_end: u64) -> Result<VcpuFd> 
         ..kvm_regs::default()
     })?;
     Ok(processor)
+}
+
+/// `KVM_SET_DEVICE_ATTR`, which the interface's crate offers for other processors alone.
+const SET_ATTRIBUTE: libc::c_ulong = 0x4018_aee1;
+/// The group and the attribute of the counter's offset (`KVM_VCPU_TSC_CTRL`, `KVM_VCPU_TSC_OFFSET`).
+const COUNTER_OFFSET: (u32, u64) = (0, 0);
+
+/// Makes the counter that the cell reads the host's, so that readings of both can be compared. A kernel that cannot do so
+/// leaves the machine a counter of its own, which readings of the host on either side of a run show.
+fn share_counter(processor: &VcpuFd) {
+    let offset = 0_u64;
+    let (group, attr) = COUNTER_OFFSET;
+    let addr = std::ptr::from_ref(&offset).expose_provenance() as u64;
+    let attribute = kvm_device_attr { flags: 0, group, attr, addr };
+    // SAFETY: the kernel reads the attribute and the number that it points to, both of which live until the call returns.
+    unsafe { libc::ioctl(processor.as_raw_fd(), SET_ATTRIBUTE, std::ptr::from_ref(&attribute)) };
 }
 
 /// What the registers say of a processor that has stopped.

@@ -3,13 +3,14 @@
 use std::ops::Range;
 
 use halcyon::{Database, PackedEvents, Streams, ValueRef, ViewReader};
+use halcyon_scenarios::in_cell::Script;
 
 use super::bare::Answer;
 use super::events::{Column, Event, Events};
 use super::measure::{Ask, Given, Taker, ask as ask_taker};
 use super::queries::Query;
 use super::recompute::answer;
-use crate::Result;
+use crate::{Failure, Result};
 
 /// A database with one view.
 pub struct Maintained<'a> {
@@ -70,6 +71,17 @@ fn row<'a>(events: &'a Events, event: Event<'_>) -> ([ValueRef<'a>; COLUMNS_MAX]
 }
 
 impl Maintained<'_> {
+    /// The view's program and all its events, for a cell.
+    pub fn script(&self) -> Result<Script> {
+        let script = self.db.view("view")?.script(&self.packed);
+        script.ok_or_else(|| Failure::Engine("other views read the streams too".into()))
+    }
+
+    /// A number that follows from the view's rows, here and in a cell.
+    pub fn checksum(&self) -> Result<u64> {
+        Ok(self.db.view("view")?.checksum()?)
+    }
+
     #[inline]
     fn give(&mut self, run: Range<usize>) -> Result<()> {
         self.streams.take(&self.packed, run)?;

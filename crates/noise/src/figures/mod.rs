@@ -1,8 +1,11 @@
-//! Figures of the paper as SVG, written by hand: series of points (P2, Figures 3, 4 and 6) and spans (Figure 5).
+//! Figures of the paper as SVG, written by hand: series of points (P2, Figures 3, 4 and 6), spans (Figure 5), and the
+//! percentiles of the same series, which the paper tells in words.
 
+mod boxes;
 mod points;
 mod span;
 
+pub use boxes::{Boxes, Quantiles};
 pub use points::{Facet, Points};
 pub use span::{Span, Spans};
 
