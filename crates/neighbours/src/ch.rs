@@ -120,6 +120,8 @@ pub fn run(
     }
     let mut analyst = Analyst::new(&database, options.threads)?;
     let mut found = Found::new(loaded);
+    // Plans are made and memory is touched before the first round counts; queries have run already.
+    beside(transactions, || pause(options.seconds / 2.0))?;
     let before = Busy::now();
     for round in 1..=options.rounds {
         reporter.progress(format_args!("round {round} of {}", options.rounds));
@@ -160,11 +162,7 @@ fn round_of(
     let seconds = options.seconds;
     let alone = analyst.turns(seconds)?;
     let since = Costs::now(database);
-    let pause = || {
-        std::thread::sleep(Duration::from_secs_f64(seconds));
-        Ok(())
-    };
-    let ((), transacted) = beside(transactions, pause)?;
+    let ((), transacted) = beside(transactions, || pause(seconds))?;
     let costs = Costs::now(database).since(since, transacted.done);
     let since = Costs::now(database);
     let (turns, transacted_beside) = beside(transactions, || analyst.turns(seconds))?;
@@ -177,6 +175,12 @@ fn round_of(
         costs_beside: Costs::now(database).since(since, transacted_beside.done),
         again: analyst.turns(seconds)?,
     })
+}
+
+/// What is done beside terminals that are alone.
+fn pause(seconds: f64) -> Result<()> {
+    std::thread::sleep(Duration::from_secs_f64(seconds));
+    Ok(())
 }
 
 /// Sets the flag when dropped, so that terminals end although queries panic.
