@@ -12,7 +12,7 @@
 //! Checked: each of the 22 answers beside DataFusion's over the same rows (four texts have their tables in another order
 //! there, see `rest`), after loading and after the run, with nobody
 //! writing; TPC-C's consistency conditions after the run; and after each query one of `queries::PINS`, which is true
-//! in every state between transactions, whoever writes.
+//! in every state between transactions.
 //! Source: Cole et al., *The mixed workload CH-benCHmark*, DBTest 2011. We differ: no think times; a session of its own
 //! begins every turn with query 1; dates as `queries::QUERIES` says.
 
