@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use halcyon_catalog::{Catalog, SUPERUSER};
 use halcyon_ddl::views::revive;
 use halcyon_sql::error::{Result, SqlError, SqlState};
-use halcyon_txn::{LogOptions, Pace};
+use halcyon_txn::{CutCounts, LogOptions, Pace};
 
 use crate::checkpoint;
 use crate::datafusion::new_datafusion;
@@ -223,6 +223,11 @@ impl Database {
     /// Number of statements planned since the start; a statement found in the cache is not planned.
     pub fn statements_planned(&self) -> u64 {
         self.shared.cache.hits_and_misses().1
+    }
+
+    /// Snapshots that statements have taken since the start, and what they waited for.
+    pub fn snapshots(&self) -> CutCounts {
+        self.shared.manager.cuts()
     }
 }
 

@@ -116,6 +116,6 @@ pub use halcyon_sql::error::{Result, SqlError, SqlState};
 pub use halcyon_sql::rows::{ResultColumn, RowSet};
 pub use halcyon_sql::stack::THREAD_BYTES as STATEMENT_STACK_BYTES;
 pub use halcyon_sql::types::SqlType;
-pub use halcyon_store::{Interval, Value, ValueRef};
-pub use halcyon_txn::Isolation;
+pub use halcyon_store::{Copies, Interval, Value, ValueRef, copies};
+pub use halcyon_txn::{CutCounts, Isolation};
 pub use halcyon_views::{PackedEvents, RowDelta};

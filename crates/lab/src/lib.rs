@@ -33,7 +33,7 @@ pub use halcyon_gauge::{Arm, Reporter};
 use halcyon_gauge::{
     bare, chart, measure, open_loop, peers, postgres, programs, responses, statistics,
 };
-use halcyon_neighbours::{cachemodel, heatmap, interference};
+use halcyon_neighbours::{cachemodel, ch, heatmap, interference};
 
 /// An experiment that cannot go on: which arm, and why.
 pub type Result<T, E = Failure> = std::result::Result<T, E>;
@@ -92,6 +92,22 @@ impl From<halcyon_neighbours::Failure> for Failure {
     }
 }
 
+impl From<Failure> for halcyon_neighbours::Failure {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::WrongAnswer(what) => halcyon_neighbours::Failure::WrongAnswer(what),
+            Failure::Engine(what) => halcyon_neighbours::Failure::Engine(what),
+            Failure::Io(what) => halcyon_neighbours::Failure::Io(what),
+        }
+    }
+}
+
+impl From<arrow::error::ArrowError> for Failure {
+    fn from(error: arrow::error::ArrowError) -> Self {
+        Failure::Engine(error.to_string())
+    }
+}
+
 impl From<tokio_postgres::Error> for Failure {
     fn from(error: tokio_postgres::Error) -> Self {
         halcyon_gauge::Failure::from(error).into()
@@ -133,6 +149,8 @@ pub enum Experiment {
     Tpcc(tpcc::Options),
     /// The 22 queries of TPC-H
     Tpch(tpch::Options),
+    /// The 22 queries of CH-benCHmark while TPC-C's transactions write
+    Ch(ch::Options),
     /// A B-link tree in five modes, beside a BTreeMap
     Tree(tree::Options),
     /// Incremental views: events per second and latency of each event
@@ -182,6 +200,7 @@ pub fn run(experiment: &Experiment, common: Common) -> ExitCode {
         Experiment::Tasks(options) => tasks::run(options, &mut reporter),
         Experiment::Tpcc(options) => tpcc::run(options, &mut reporter),
         Experiment::Tpch(options) => tpch::run(options, &mut reporter),
+        Experiment::Ch(options) => tpcc::beside::run(options, &mut reporter),
         Experiment::Tree(options) => tree::run(options, &mut reporter),
         Experiment::Views(options) => views::run(options, &mut reporter),
         Experiment::Plan(options) => plan::run(options, &mut reporter),

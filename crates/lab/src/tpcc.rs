@@ -14,6 +14,7 @@
 //! an order are handled in order of warehouse and item.
 //! Source: TPC-C 5.11; P1 §3 and §5.
 
+pub(crate) mod beside;
 mod consistency;
 pub(crate) mod engines;
 pub(crate) mod input;

@@ -6,12 +6,13 @@
 //! Halcyon's storage and session. Each query runs `--repeat` times per arm, arms taking turns, and
 //! its best time counts.
 //!
-//! Checked: both arms' rows are compared, query by query (see `compare`). DuckDB's answers are
+//! Checked: both arms' rows are compared, query by query (`halcyon_neighbours::answers`). DuckDB's answers are
 //! compared by `lab/duckdb_tpch.py`, from the files of `--export` and `--write-results`.
+//!
+//! With `--memory` and `--spill` Halcyon's queries have so much memory each and a folder for what exceeds it: the figures
+//! then say which queries went on in files, and how many megabytes they wrote in their last run.
 
-mod compare;
 mod data;
-mod datafusion;
 mod export;
 
 use std::fs;
@@ -19,16 +20,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use arrow::datatypes::Schema;
 use clap::{Args, ValueEnum};
-use halcyon::{Database, Session};
+use halcyon::{Database, DatabaseOptions, Session, SpillCounts, SpillFolder};
+use halcyon_neighbours::answers::{self, Answer};
+use halcyon_neighbours::twin::DataFusion;
 use serde_json::json;
 
 use crate::measure::Rounds;
 use crate::point::positive;
 use crate::{Arm, Failure, Reporter, Result};
 
-use compare::Answer;
 pub(crate) use data::query;
 
 /// Options of `halcyon lab tpch`.
@@ -49,6 +50,12 @@ pub struct Options {
     /// Threads that a query may use; 0 means all cores
     #[arg(long, default_value_t = 0)]
     pub threads: usize,
+    /// Memory that a query of Halcyon may take, as `halcyon.memory`: 256MB
+    #[arg(long, value_name = "SIZE")]
+    pub memory: Option<String>,
+    /// Folder for what a query of Halcyon cannot hold in memory
+    #[arg(long, value_name = "DIR")]
+    pub spill: Option<PathBuf>,
     /// Write Halcyon's answers to DIR, as q01.csv to q22.csv
     #[arg(long, value_name = "DIR")]
     pub write_results: Option<PathBuf>,
@@ -73,11 +80,41 @@ trait Subject {
 
 impl Subject for Session {
     fn run(&mut self, text: &str) -> Result<Answer> {
-        let rows = self.query(text, &[])?;
-        let fields: Vec<_> = rows.columns().iter().map(|column| column.field.clone()).collect();
-        let batches = rows.batches().collect::<Result<Vec<_>, _>>()?;
-        Ok(Answer { schema: Arc::new(Schema::new(fields)), batches })
+        Ok(Answer::of(self, text)?)
     }
+}
+
+impl Subject for DataFusion {
+    fn run(&mut self, text: &str) -> Result<Answer> {
+        Ok(DataFusion::run(self, text)?)
+    }
+}
+
+/// A session of a new database with the tables, and the folder that its queries may spill into.
+fn halcyon(options: &Options) -> Result<(Session, Option<Arc<SpillFolder>>)> {
+    let mut setup = DatabaseOptions::default();
+    if let Some(folder) = &options.spill {
+        setup.spill_into(folder)?;
+    }
+    let folder = setup.spill.clone();
+    let mut session = Database::with_options(setup).session();
+    halcyon_tpch::load(&mut session, options.sf, &mut |_, _| {})?;
+    if options.threads > 0 {
+        session.set("halcyon.threads", &options.threads.to_string())?;
+    }
+    if let Some(memory) = &options.memory {
+        session.set("halcyon.memory", memory)?;
+    }
+    Ok((session, folder))
+}
+
+/// DataFusion with the tables.
+fn datafusion(options: &Options) -> Result<DataFusion> {
+    let engine = DataFusion::new(options.threads)?;
+    for table in &data::ARROW_TABLES {
+        engine.add(table.name, (table.schema)(), table.batches(options.sf))?;
+    }
+    Ok(engine)
 }
 
 /// An arm while it is being measured.
@@ -88,6 +125,10 @@ struct Measured {
     times: Vec<Rounds>,
     answers: Vec<Option<Answer>>,
     failures: Vec<Option<Failure>>,
+    /// The folder that queries may spill into.
+    folder: Option<Arc<SpillFolder>>,
+    /// Files and bytes that each chosen query wrote in its last run.
+    spilled: Vec<(u64, u64)>,
 }
 
 /// Runs the experiment.
@@ -136,7 +177,7 @@ fn compare_arms(arms: &mut [Measured]) {
             let (Some(left), Some(right)) = (&first.answers[place], &other.answers[place]) else {
                 continue;
             };
-            if let Err(difference) = compare::same(left, right) {
+            if let Err(difference) = answers::same(left, right) {
                 // It is not known which arm is wrong, so neither counts as right.
                 let failure = Failure::WrongAnswer(format!("the arms differ: {difference}"));
                 first.failures[place] = Some(failure.clone());
@@ -148,18 +189,12 @@ fn compare_arms(arms: &mut [Measured]) {
 
 impl Measured {
     fn load(engine: Engine, options: &Options, queries: usize) -> Result<Self> {
-        let subject: Box<dyn Subject> = match engine {
+        let (subject, folder): (Box<dyn Subject>, _) = match engine {
             Engine::Halcyon => {
-                let mut session = Database::in_memory().session();
-                halcyon_tpch::load(&mut session, options.sf, &mut |_, _| {})?;
-                if options.threads > 0 {
-                    session.set("halcyon.threads", &options.threads.to_string())?;
-                }
-                Box::new(session)
+                let (session, folder) = halcyon(options)?;
+                (Box::new(session), folder)
             }
-            Engine::Datafusion => {
-                Box::new(datafusion::DataFusion::load(options.sf, options.threads)?)
-            }
+            Engine::Datafusion => (Box::new(datafusion(options)?), None),
         };
         Ok(Measured {
             engine,
@@ -167,6 +202,8 @@ impl Measured {
             times: vec![Rounds::default(); queries],
             answers: (0..queries).map(|_| None).collect(),
             failures: vec![None; queries],
+            folder,
+            spilled: vec![(0, 0); queries],
         })
     }
 
@@ -175,9 +212,16 @@ impl Measured {
         if self.failures[place].is_some() {
             return;
         }
+        let counts = |folder: &Option<Arc<SpillFolder>>| {
+            folder.as_ref().map_or(SpillCounts::default(), |folder| folder.counts())
+        };
+        let before = counts(&self.folder);
         let start = Instant::now();
         let answer = self.subject.run(text);
         self.times[place].push(start.elapsed().as_secs_f64() * 1000.0);
+        let after = counts(&self.folder);
+        let bytes = after.bytes_written - before.bytes_written;
+        self.spilled[place] = (after.files_made - before.files_made, bytes);
         match answer {
             Ok(answer) => self.answers[place] = Some(answer),
             Err(failure) => self.failures[place] = Some(failure),
@@ -197,9 +241,13 @@ impl Measured {
     /// Reports one object per query, then one for the total.
     fn report(&self, options: &Options, numbers: &[usize], reporter: &mut Reporter) {
         let engine = format!("{:?}", self.engine).to_lowercase();
-        let params = json!({
+        let mut params = json!({
             "sf": options.sf, "repeat": options.repeat, "threads": options.threads,
         });
+        if self.engine == Engine::Halcyon {
+            params["memory"] = options.memory.as_deref().into();
+            params["spill"] = self.folder.is_some().into();
+        }
         let mut total_ms = 0.0;
         let mut wrong = Vec::new();
         for (place, number) in numbers.iter().enumerate() {
@@ -209,6 +257,11 @@ impl Measured {
             arm.rounded("best_ms", times.best());
             arm.rounded("spread", times.spread());
             arm.figure("rows", self.answers[place].as_ref().map_or(0, Answer::row_count));
+            if self.folder.is_some() {
+                let (files, bytes) = self.spilled[place];
+                arm.figure("spilled_files", files);
+                arm.rounded("spilled_mb", bytes as f64 / f64::from(1 << 20));
+            }
             if let Some(failure) = &self.failures[place] {
                 arm.check = failure.to_string();
                 wrong.push(number.to_string());
@@ -219,6 +272,11 @@ impl Measured {
         let mut arm = Arm::new("tpch", &engine, params);
         arm.figure("queries", numbers.len());
         arm.rounded("total_ms", total_ms);
+        if self.folder.is_some() {
+            let spilled = numbers.iter().zip(&self.spilled).filter(|(_, (_, bytes))| *bytes > 0);
+            let spilled: Vec<String> = spilled.map(|(number, _)| number.to_string()).collect();
+            arm.figure("spilled_queries", spilled.join(", "));
+        }
         if !wrong.is_empty() {
             arm.check = format!("queries {} failed", wrong.join(", "));
         }
@@ -239,6 +297,8 @@ mod tests {
             queries: Vec::new(),
             arms: Vec::new(),
             threads: 2,
+            memory: Some("1500kB".to_owned()),
+            spill: Some(folder.join("spilled")),
             write_results: Some(folder.join("results")),
             export: Some(folder.join("data")),
         };
@@ -247,6 +307,14 @@ mod tests {
         let wrong: Vec<_> = reporter.arms().iter().filter(|arm| arm.check != "ok").collect();
         assert!(wrong.is_empty(), "{wrong:#?}");
         assert_eq!(reporter.arms().len(), 2 * (22 + 1));
+        let spilled = reporter.arms()[22].figures["spilled_queries"].as_str().expect("a text");
+        assert!(spilled.split(", ").any(|number| number == "9"), "{spilled} spilled");
+        let ninth = &reporter.arms()[8].figures;
+        assert!(ninth["spilled_files"].as_u64() > Some(0), "{ninth:?}");
+        assert!(
+            reporter.arms()[23].figures.get("spilled_mb").is_none(),
+            "DataFusion has no folder"
+        );
         let answer = fs::read_to_string(folder.join("results/q04.csv")).unwrap();
         assert!(answer.starts_with("o_orderpriority,order_count\n1-URGENT,"), "{answer}");
         assert!(fs::metadata(folder.join("data/lineitem.parquet")).unwrap().len() > 100_000);

@@ -50,6 +50,7 @@ fn the_page_of_experiments_has_every_experiment() {
 fn figures(cell: &str) -> Vec<String> {
     let mut found = Vec::new();
     let plain = cell.replace("per type ", "").replace("per arm and query: ", "");
+    let plain = plain.replace("per query: ", "");
     let plain = plain.replace("; then ", ", ").replace(", and ", ", ");
     let mut rest = plain.as_str();
     while !rest.is_empty() {

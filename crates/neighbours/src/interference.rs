@@ -11,7 +11,6 @@
 //! Checked: every operator's answer against one that is computed row by row, before anything is measured; the same answer in every run;
 //! look-ups one by one; the view's total after every run of updates.
 
-mod foreign;
 mod operators;
 
 use std::path::PathBuf;
@@ -25,8 +24,8 @@ use halcyon_gauge::{Arm, Reporter};
 use halcyon_machine::Topology;
 use serde_json::json;
 
-use self::foreign::Busy;
 use self::operators::{Expected, Hand, OPERATORS, Operator, Sizes};
+use crate::foreign::Busy;
 use crate::heatmap::{self, Matrix};
 use crate::{Failure, Result};
 
@@ -93,7 +92,8 @@ pub fn run(options: &Options, reporter: &mut Reporter) -> Result<()> {
     write(options, &found, conclusive, &topology)
 }
 
-fn positive(text: &str) -> Result<f64, String> {
+/// A positive number of seconds of a command line.
+pub(crate) fn positive(text: &str) -> Result<f64, String> {
     let seconds: Option<f64> = text.parse().ok().filter(|&seconds| seconds > 0.0 && seconds < 1e6);
     seconds.ok_or_else(|| "not a positive number of seconds".to_owned())
 }

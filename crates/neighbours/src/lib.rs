@@ -1,4 +1,5 @@
-//! Experiments about what work takes from its neighbours on a machine: operators of SQL in pairs, and a simulated cache.
+//! Experiments about what work takes from its neighbours on a machine: operators of SQL in pairs, analytical queries
+//! beside transactions, and a simulated cache.
 //!
 //! Words: as in `halcyon_gauge`. The binary `halcyon-lab` has the command lines.
 //!
@@ -6,9 +7,13 @@
 //! crate only.
 #![forbid(unsafe_code)]
 
+pub mod answers;
 pub mod cachemodel;
+pub mod ch;
+mod foreign;
 pub mod heatmap;
 pub mod interference;
+pub mod twin;
 
 /// The result of an experiment.
 pub type Result<T, E = Failure> = std::result::Result<T, E>;

@@ -4,6 +4,7 @@
 //! copied. Index entries are encoded from the loaded rows, sorted, and merged into the trees.
 //! Cost: memory bandwidth for the columns; a sort per index unless the keys arrive sorted.
 
+use crate::copies;
 use crate::heap::{Heap, INLINE_BYTES_MAX};
 use crate::index::Conflict;
 use crate::key::KeyBuf;
@@ -96,7 +97,7 @@ impl Partition {
         let rows = self.check_load(columns)?;
         let start = self.directory.load_start();
         let schema = self.schema.clone();
-        triomphe::Arc::make_mut(&mut self.directory).load(&schema, rows, |segment, from, count| {
+        copies::own(&mut self.directory).load(&schema, rows, |segment, from, count| {
             let slot = segment.used();
             let (targets, heap) = segment.begin_load(count);
             for ((target, &def), array) in targets.iter_mut().zip(&schema.columns).zip(columns) {
@@ -123,7 +124,7 @@ impl Partition {
                     index.encode(&self.schema, &mut key, |column| row.value(column));
                     index.remove(&key, id);
                 }
-                triomphe::Arc::make_mut(&mut self.directory).delete(&self.schema, id);
+                copies::own(&mut self.directory).delete(&self.schema, id);
             }
             conflict
         });
@@ -180,7 +181,7 @@ impl Partition {
         assert!(ids.iter().all(|id| id.segment_idx() == segment_idx), "rows of one segment");
         let slots: Vec<usize> = ids.iter().map(|id| id.slot()).collect();
         let schema = self.schema.clone();
-        let directory = triomphe::Arc::make_mut(&mut self.directory);
+        let directory = copies::own(&mut self.directory);
         directory.restore(&schema, segment_idx, &slots, |segment| {
             let (targets, heap) = segment.begin_load(count);
             for ((target, &def), array) in targets.iter_mut().zip(&schema.columns).zip(columns) {

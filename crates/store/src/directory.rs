@@ -11,6 +11,7 @@
 //!
 //! Cost: a row is found in three dependent loads; a free slot in O(1) amortised.
 
+use crate::copies::own;
 use crate::segment::Segment;
 use crate::value::{Schema, ValueRef};
 use crate::vector::{bit, set_bit};
@@ -58,8 +59,8 @@ impl Directory {
         if segment_idx >= self.segment_count {
             return None;
         }
-        let chunk = Arc::make_mut(&mut self.chunks[segment_idx / CHUNK]);
-        chunk.segments[segment_idx % CHUNK].as_mut().map(Arc::make_mut)
+        let chunk = own(&mut self.chunks[segment_idx / CHUNK]);
+        chunk.segments[segment_idx % CHUNK].as_mut().map(own)
     }
 
     pub(crate) fn segments(&self) -> impl Iterator<Item = (usize, &Segment)> {
@@ -74,7 +75,7 @@ impl Directory {
             self.chunks.push(Arc::new(Chunk { segments: [const { None }; CHUNK] }));
         }
         let chunk = self.chunks.last_mut().expect("just made sure of");
-        Arc::make_mut(chunk).segments[self.segment_count % CHUNK] =
+        own(chunk).segments[self.segment_count % CHUNK] =
             Some(Arc::new(Segment::new(schema, rows)));
         self.segment_count += 1;
         self.free.resize(self.segment_count.div_ceil(64), 0);
@@ -226,7 +227,7 @@ impl Directory {
     pub(crate) fn map(&self, change: impl Fn(&Segment) -> Segment) -> Directory {
         let mut changed = self.clone();
         for chunk in &mut changed.chunks {
-            for segment in Arc::make_mut(chunk).segments.iter_mut().flatten() {
+            for segment in own(chunk).segments.iter_mut().flatten() {
                 *segment = Arc::new(change(segment));
             }
         }

@@ -5,7 +5,8 @@
 //! only while somebody else holds them. Vectors have Arrow's layout, so an analytical scan of a
 //! snapshot reads the same memory as a point lookup.
 //!
-//! This crate knows no transactions, no SQL and no threads: no lock, no atomic but reference counts.
+//! This crate knows no transactions, no SQL and no threads: no lock, no atomic but reference counts, the bounds that
+//! readers find (`zone`) and the count of copies (`copies`).
 //! (With the feature `latches`, for one experiment, it has latches that show what locks would cost.)
 //! What it takes for granted (types match, NOT NULL holds, rows exist) the layers above have
 //! checked; a breach is a panic.
@@ -16,6 +17,7 @@
 
 mod append;
 mod batch;
+mod copies;
 mod diff;
 mod directory;
 mod heap;
@@ -40,6 +42,7 @@ mod tree_fuzz;
 
 pub use append::AppendError;
 pub use batch::{Batch, SegmentRef};
+pub use copies::{Copies, copies};
 pub use diff::RowChange;
 pub use index::{Conflict, Cursor, Derivation, DeriveKey, IndexDef, IndexRef};
 pub use key::{KeyBuf, KeyColumn};

@@ -11,6 +11,7 @@
 //! Cost: see the parts. An update touches an index only if it changes a column of its key.
 
 use crate::batch::{Batch, SegmentRef};
+use crate::copies;
 use crate::directory::Directory;
 use crate::index::{Conflict, Index, IndexDef, IndexRef, column_bit};
 use crate::key::KeyBuf;
@@ -163,7 +164,7 @@ impl Partition {
     /// Panics: if a row is there.
     pub fn insert_at(&mut self, row: RowId, values: &[ValueRef<'_>]) {
         self.encode_keys(values);
-        let directory = triomphe::Arc::make_mut(&mut self.directory);
+        let directory = copies::own(&mut self.directory);
         directory.insert_at(&self.schema, row, values);
         self.insert_keys(row);
     }
@@ -182,7 +183,7 @@ impl Partition {
     fn insert_encoded(&mut self, values: &[ValueRef<'_>]) -> RowId {
         let row = {
             let _held = self.latch.write();
-            triomphe::Arc::make_mut(&mut self.directory).insert(&self.schema, values)
+            copies::own(&mut self.directory).insert(&self.schema, values)
         };
         self.insert_keys(row);
         row
@@ -233,7 +234,7 @@ impl Partition {
     fn write(&mut self, row: RowId, columns: &[u16], values: &[ValueRef<'_>]) {
         assert_eq!(columns.len(), values.len(), "a value per column");
         let _held = self.latch.write();
-        let directory = triomphe::Arc::make_mut(&mut self.directory);
+        let directory = copies::own(&mut self.directory);
         directory.update(&self.schema, row, columns, values);
     }
 
@@ -300,7 +301,7 @@ impl Partition {
             index.remove(&self.scratch.old, row);
         }
         let _held = self.latch.write();
-        triomphe::Arc::make_mut(&mut self.directory).delete(&self.schema, row);
+        copies::own(&mut self.directory).delete(&self.schema, row);
         true
     }
 

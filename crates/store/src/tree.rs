@@ -15,6 +15,7 @@
 //! Deletion merges neighbours only when both are rather empty, so a tree that shrinks and grows
 //! does not split and merge in turn.
 
+use crate::copies::own;
 use halcyon_base::RowId;
 use std::cmp::Ordering;
 use triomphe::{Arc, ThinArc};
@@ -357,7 +358,7 @@ fn child<N>(slots: &Slots<N>, at: usize) -> &N {
 
 #[inline]
 fn child_mut<N: Clone>(slots: &mut Slots<N>, at: usize) -> &mut N {
-    Arc::make_mut(slots[at].as_mut().expect(CHILD))
+    own(slots[at].as_mut().expect(CHILD))
 }
 
 /// The operations of a node that its parent needs.
@@ -726,13 +727,13 @@ impl<K: Key> Tree<K> {
                 self.root = Root::Leaf(Arc::new(leaf));
             }
             Root::Leaf(leaf) => {
-                if let Some((separator, right)) = Arc::make_mut(leaf).insert(entry, true) {
+                if let Some((separator, right)) = own(leaf).insert(entry, true) {
                     let left = leaf.clone();
                     self.grow(separator, Children::Leaves(pair(left, right)));
                 }
             }
             Root::Inner(inner) => {
-                if let Some((separator, right)) = Arc::make_mut(inner).insert(entry, true) {
+                if let Some((separator, right)) = own(inner).insert(entry, true) {
                     let left = inner.clone();
                     self.grow(separator, Children::Inners(pair(left, right)));
                 }
@@ -752,8 +753,8 @@ impl<K: Key> Tree<K> {
     pub(crate) fn remove(&mut self, probe: K::Probe<'_>, row: RowId) -> bool {
         let removed = match &mut self.root {
             Root::Empty => false,
-            Root::Leaf(leaf) => Arc::make_mut(leaf).remove(probe, row.0),
-            Root::Inner(inner) => Arc::make_mut(inner).remove(probe, row.0),
+            Root::Leaf(leaf) => own(leaf).remove(probe, row.0),
+            Root::Inner(inner) => own(inner).remove(probe, row.0),
         };
         self.len -= removed as u64;
         self.shrink();

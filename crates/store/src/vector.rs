@@ -16,6 +16,8 @@ use bytemuck::Pod;
 use bytes::Bytes;
 use triomphe::Arc;
 
+use crate::copies;
+
 /// The vector for writing: itself if there is no other holder, else a copy.
 #[inline]
 pub(crate) fn make_mut<T: Copy>(vector: &mut Arc<[T]>) -> &mut [T] {
@@ -28,6 +30,7 @@ pub(crate) fn make_mut<T: Copy>(vector: &mut Arc<[T]>) -> &mut [T] {
 #[cold]
 #[inline(never)]
 fn copy<T: Copy>(vector: &mut Arc<[T]>) {
+    copies::note(size_of_val(&vector[..]));
     *vector = Arc::from(&vector[..]);
 }
 

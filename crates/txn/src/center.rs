@@ -3,6 +3,7 @@
 //! Invariant, checked by [`Center::check`]: a participant stands at its number, and stays there as
 //! long as the manager: a number that was read in a lock always names its participant.
 
+use crate::cut_counts::Counting;
 use crate::deadlock::WaitGraph;
 use crate::lock::ParticipantId;
 use crate::log::Log;
@@ -21,6 +22,8 @@ pub(crate) struct Center {
     /// How often an owner has settled its view without others that the same events went to
     /// ([`crate::view`]).
     pub(crate) lone_view_settlements: AtomicU64,
+    /// Cuts, and what they waited for.
+    pub(crate) cuts: Counting,
     /// Called when a transaction has begun to wait for a lock, with its session.
     pub(crate) on_wait: Mutex<Vec<OnWait>>,
 }
@@ -36,6 +39,7 @@ impl Center {
             next_txn: AtomicU64::new(1),
             log,
             lone_view_settlements: AtomicU64::new(0),
+            cuts: Counting::default(),
             on_wait: Mutex::default(),
         }
     }

@@ -32,6 +32,7 @@ use crate::participant::Participant;
 use crate::pending::{CutRequest, PendingCut};
 use halcyon_base::PartitionId;
 use halcyon_base::SqlState;
+use halcyon_base::clock;
 use halcyon_base::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use halcyon_base::sync::{Arc, Mutex, hint};
 use halcyon_store::Partition;
@@ -103,6 +104,7 @@ pub fn cut_noting<R>(
     limits: &WaitLimits<'_>,
     mut note: impl FnMut(Lsn) -> R,
 ) -> Result<(Vec<triomphe::Arc<Partition>>, R), CutError> {
+    manager.center().cuts.began();
     let mut order: Vec<usize> = (0..cells.len()).collect();
     order.sort_unstable_by_key(|&position| cells[position].id);
     order.dedup_by_key(|position| cells[*position].id);
@@ -117,7 +119,10 @@ pub fn cut_noting<R>(
     };
     let noted = noted.expect("each of the two has noted");
     if let Some(pending) = pending {
-        fulfil(&pending, limits)?;
+        let began = clock::now();
+        let done = fulfil(&pending, limits);
+        manager.center().cuts.waited(pending.partitions, clock::now() - began);
+        done?;
         for (position, root) in pending.request.roots.lock().iter_mut().enumerate() {
             roots[position] = roots[position].take().or(root.take());
         }
@@ -140,6 +145,8 @@ type Note<'a> = dyn FnMut(&[CellLatch<'_>]) + 'a;
 /// The part of a cut that owners must still deliver.
 struct Pending {
     request: Arc<CutRequest>,
+    /// How many partitions the owners deliver.
+    partitions: usize,
     owners: Vec<Arc<Participant>>,
 }
 
@@ -191,9 +198,10 @@ fn moment(
     if owned.is_empty() {
         return (roots, None);
     }
+    let partitions = owned.len();
     let request = Arc::new(CutRequest {
         roots: Mutex::new(vec![None; cells.len()]),
-        missing: AtomicUsize::new(owned.len()),
+        missing: AtomicUsize::new(partitions),
         complete: Arc::default(),
         abandoned: AtomicBool::new(false),
     });
@@ -214,7 +222,7 @@ fn moment(
     }
     let mut owners: Vec<Arc<Participant>> = owned.into_iter().map(|(_, owner)| owner).collect();
     owners.dedup_by_key(|owner| owner.id);
-    (roots, Some(Pending { request, owners }))
+    (roots, Some(Pending { request, partitions, owners }))
 }
 
 /// Makes the pre-images of owners at rest, and waits for the others to make theirs.

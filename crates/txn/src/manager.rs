@@ -2,6 +2,7 @@
 
 use crate::cell::PartitionCell;
 use crate::center::Center;
+use crate::cut_counts::CutCounts;
 use crate::isolation::Isolation;
 use crate::lock::{Mode, default_slots};
 use crate::log::Log;
@@ -67,6 +68,11 @@ impl Manager {
     #[inline]
     pub fn lone_view_settlements(&self) -> u64 {
         self.0.center.lone_view_settlements.load(Ordering::SeqCst)
+    }
+
+    /// Cuts of partitions so far, and what they waited for.
+    pub fn cuts(&self) -> CutCounts {
+        self.0.center.cuts.counts()
     }
 
     /// Panics unless its participants are in order. O(participants): for tests.

@@ -561,6 +561,8 @@ fn cut_comes_in_the_order_asked_and_may_repeat() {
     let amounts: Vec<i64> = roots.iter().map(|root| amount(root, RowId(0))).collect();
     assert_eq!(amounts, [BALANCE + 5, BALANCE, BALANCE + 5, BALANCE]);
     assert!(triomphe::Arc::ptr_eq(&roots[0], &roots[2]));
+    let counts = bank.manager.cuts();
+    assert_eq!((counts.asked, counts.pre_images), (1, 1), "one of the three has an owner");
     assert!(
         patiently(|limits| cut(&bank.manager, &[], limits))
             .expect("nothing to wait for")
@@ -582,6 +584,9 @@ fn cut_of_a_running_owner_times_out_or_is_cancelled_and_does_no_harm() {
     let limits = WaitLimits { timeout: None, cancel: &cancel };
     let error = cut(&bank.manager, &bank.cells, &limits).map(drop).unwrap_err();
     assert_eq!((error, error.sql_state()), (CutError::Cancelled, SqlState::QUERY_CANCELED));
+    let counts = bank.manager.cuts();
+    assert_eq!((counts.cuts, counts.asked, counts.pre_images), (2, 2, 2));
+    assert!(counts.waited_max > Duration::ZERO && counts.waited >= counts.waited_max, "{counts:?}");
     owner.end_statement();
     bank.check_cut();
     drop(owner);

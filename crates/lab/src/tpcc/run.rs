@@ -1,6 +1,7 @@
 //! The loop of a client, without think times.
 
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::Trouble;
@@ -10,9 +11,36 @@ use super::measured::{Measured, Tally};
 use super::transactions::Ended;
 use crate::{Failure, Result};
 
+/// When a client stops.
+#[derive(Clone, Copy)]
+pub enum Until<'a> {
+    /// When so much time has passed.
+    Passed(Duration),
+    /// When somebody has set the flag, after a transaction at least.
+    Said(&'a AtomicBool),
+}
+
+impl Until<'_> {
+    fn is_over(self, took: Duration) -> bool {
+        match self {
+            Until::Passed(time) => took >= time,
+            Until::Said(ended) => took > Duration::ZERO && ended.load(Ordering::Relaxed),
+        }
+    }
+}
+
 /// Runs `clients`, each with its inputs, for `time` and adds the round to `measured`. Does nothing
 /// after a failure.
 pub fn round(clients: &mut [(Box<dyn Client>, Inputs)], time: Duration, measured: &mut Measured) {
+    round_until(clients, Until::Passed(time), measured);
+}
+
+/// As [`round`], until something that is not a time.
+pub fn round_until(
+    clients: &mut [(Box<dyn Client>, Inputs)],
+    until: Until<'_>,
+    measured: &mut Measured,
+) {
     if measured.failure.is_some() {
         return;
     }
@@ -23,7 +51,7 @@ pub fn round(clients: &mut [(Box<dyn Client>, Inputs)], time: Duration, measured
         for (client, inputs) in clients {
             threads.push(scope.spawn(move || {
                 barrier.wait();
-                work(client.as_mut(), inputs, time)
+                work(client.as_mut(), inputs, until)
             }));
         }
         threads.into_iter().map(|thread| thread.join().expect("a client does not panic")).collect()
@@ -43,11 +71,11 @@ pub fn round(clients: &mut [(Box<dyn Client>, Inputs)], time: Duration, measured
     measured.new_orders.push(new_orders);
 }
 
-/// Runs one client until `time` is over. An input is drawn before its transaction's clock starts.
-fn work(client: &mut dyn Client, inputs: &mut Inputs, time: Duration) -> Result<Tally> {
+/// Runs one client until it is to stop. An input is drawn before its transaction's clock starts.
+fn work(client: &mut dyn Client, inputs: &mut Inputs, until: Until<'_>) -> Result<Tally> {
     let mut tally = Tally::new();
     let start = Instant::now();
-    while tally.took < time {
+    while !until.is_over(tally.took) {
         let input = inputs.draw();
         let begun = Instant::now();
         let ended = until_done(client, &input, &mut tally.aborts)?;

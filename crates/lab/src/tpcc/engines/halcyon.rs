@@ -118,6 +118,11 @@ impl Halcyon {
         Ok(engine)
     }
 
+    /// The database.
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+
     /// Begins to load rows.
     pub fn loading(&mut self) -> Result<Loading> {
         let mut session = self.database.session();

@@ -1,4 +1,4 @@
-//! The comparison of two answers.
+//! Answers of engines as record batches, and the comparison of two answers.
 //!
 //! The queries order their rows, but engines may break ties either way, so rows are compared as a
 //! multiset, sorted by their text. Numbers are compared as numbers, to one part in 10^9 and at
@@ -6,10 +6,13 @@
 //! each engine chooses the scale of averages of decimals, and some truncate where others round.
 //! Everything else is compared as text.
 
+use std::sync::Arc;
+
 use arrow::array::{Array, RecordBatch};
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::{DataType, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
+use halcyon::Session;
 
 use crate::{Failure, Result};
 
@@ -28,6 +31,14 @@ impl From<ArrowError> for Failure {
 }
 
 impl Answer {
+    /// The answer of a session to a query.
+    pub fn of(session: &mut Session, text: &str) -> Result<Self> {
+        let rows = session.query(text, &[])?;
+        let fields: Vec<_> = rows.columns().iter().map(|column| column.field.clone()).collect();
+        let batches = rows.batches().collect::<Result<Vec<_>, _>>()?;
+        Ok(Answer { schema: Arc::new(Schema::new(fields)), batches })
+    }
+
     /// Number of rows.
     pub fn row_count(&self) -> usize {
         self.batches.iter().map(RecordBatch::num_rows).sum()
@@ -135,8 +146,6 @@ fn same_cell(left: &str, right: &str, numeric: bool) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
-
     use arrow::array::{ArrayRef, Float64Array, StringArray};
 
     fn answer(rows: &[(&str, f64)]) -> Answer {

@@ -1,0 +1,87 @@
+//! Terminals beside which somebody else works: what the experiment `ch` runs its queries beside.
+
+use std::sync::atomic::AtomicBool;
+
+use halcyon::Database;
+use halcyon_neighbours::ch::{self, Options, Transacted, Transactions};
+
+use super::engines::halcyon::{Halcyon, Setup};
+use super::engines::{Client, Content, Engine};
+use super::input::{Inputs, Mix};
+use super::measured::Measured;
+use super::random::{Random, Scale};
+use super::run::{self, Until};
+use crate::{Reporter, Result};
+
+/// TPC-C's tables in Halcyon, and the terminals with their inputs.
+struct Terminals {
+    engine: Halcyon,
+    clients: Vec<(Box<dyn Client>, Inputs)>,
+}
+
+/// Runs the experiment `ch`: the tables and terminals are those of `lab tpcc`, with its standard mix.
+pub fn run(options: &Options, reporter: &mut Reporter) -> Result<()> {
+    let warehouses = i32::try_from(options.warehouses).expect("at most a thousand");
+    let scale = if options.tiny { Scale::tiny(warehouses) } else { Scale::full(warehouses) };
+    reporter.progress(format_args!("loading {warehouses} warehouses"));
+    let setup = Setup { partitions: options.partitions, ..Setup::default() };
+    let engine = Halcyon::loaded(Content { scale, seed: options.seed }, setup)?;
+    let client = |number: u32| -> Result<(Box<dyn Client>, Inputs)> {
+        let random = Random::new(scale, options.seed, u64::from(number));
+        Ok((engine.client()?, Inputs::new(random, Mix::Standard, number)))
+    };
+    let clients = (0..options.clients).map(client).collect::<Result<_>>()?;
+    Ok(ch::run(options, &mut Terminals { engine, clients }, reporter)?)
+}
+
+impl Transactions for Terminals {
+    fn database(&self) -> &Database {
+        self.engine.database()
+    }
+
+    fn run(&mut self, ended: &AtomicBool) -> halcyon_neighbours::Result<Transacted> {
+        let mut measured = Measured::default();
+        run::round_until(&mut self.clients, Until::Said(ended), &mut measured);
+        match measured.failure {
+            Some(failure) => Err(failure.into()),
+            None => Ok(Transacted {
+                per_s: measured.rates.median(),
+                done: measured.done,
+                aborts: measured.aborts.iter().sum(),
+            }),
+        }
+    }
+
+    fn broken(&self) -> halcyon_neighbours::Result<Option<String>> {
+        Ok(Engine::broken(&self.engine)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_beside_transactions_are_checked_and_counted() {
+        let options = Options {
+            warehouses: 1,
+            clients: 2,
+            partitions: 1,
+            threads: 1,
+            seconds: 0.05,
+            rounds: 2,
+            seed: 7,
+            tiny: true,
+        };
+        let mut reporter = Reporter::new(true);
+        run(&options, &mut reporter).expect("the experiment runs");
+        let wrong: Vec<_> = reporter.arms().iter().filter(|arm| arm.check != "ok").collect();
+        assert!(wrong.is_empty(), "{wrong:#?}");
+        assert_eq!(reporter.arms().len(), 22 + 4);
+        let together = &reporter.arms()[25].figures;
+        for name in ["tx_per_s", "queries_per_s", "snapshots", "copies", "tx_of_alone"] {
+            assert!(together[name].as_f64() > Some(0.0), "{name}: {together:?}");
+        }
+        assert!(together["snapshots_checked"].as_u64() >= Some(44), "{together:?}");
+    }
+}
