@@ -40,8 +40,6 @@ use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{Expr, LogicalPlan, WindowFunctionDefinition};
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::scalar_subquery::ScalarSubqueryExec;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
@@ -75,7 +73,7 @@ use halcyon_plan::interrupts::under;
 use halcyon_plan::intervals;
 use halcyon_plan::semantics;
 use halcyon_plan::setup::config;
-use halcyon_scan::grouping_sets::GroupingSetsForget;
+use halcyon_scan::forgetting::{is_refused_order, physical_rules, warily};
 use halcyon_scan::provider::{table_of, tables_of};
 use halcyon_scan::snapshot::Snapshot;
 use halcyon_scan::wide;
@@ -420,14 +418,9 @@ impl AnalyticalPlan {
             let checked = intervals::with_keys(like::with_searches(checked)?)?;
             let checked = with_watched_windows(with_widened_integers(checked)?)?;
             let mut state = match self.is_plain {
-                true => {
-                    let first: Arc<dyn PhysicalOptimizerRule + Send + Sync> =
-                        Arc::new(GroupingSetsForget);
-                    let rules = std::iter::once(first).chain(PhysicalOptimizer::new().rules);
-                    SessionStateBuilder::new_from_existing(self.df.bare().clone())
-                        .with_physical_optimizer_rules(rules.collect())
-                        .build()
-                }
+                true => SessionStateBuilder::new_from_existing(self.df.bare().clone())
+                    .with_physical_optimizer_rules(physical_rules().collect())
+                    .build(),
                 false => self.df.bare().clone(),
             };
             *state.config_mut() = config.clone();
@@ -435,7 +428,11 @@ impl AnalyticalPlan {
             let checked = if self.is_plain { checked } else { with_shared_parts(checked)? };
             let planner =
                 DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(SharedParts)]);
-            let plan = block_on(planner.create_physical_plan(&checked, &state))?;
+            let planned = || block_on(planner.create_physical_plan(&checked, &state));
+            let plan = planned().or_else(|error| match is_refused_order(&error) {
+                true => warily(planned),
+                false => Err(error),
+            })?;
             let plan = if self.is_plain { plan } else { hash_joins(hash_aggregates(plan)?)? };
             let plan = paced(plan)?;
             let plan = if self.waits { plan } else { on_workers(plan)? };

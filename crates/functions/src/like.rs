@@ -181,6 +181,10 @@ impl ScalarUDFImpl for Matching {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        // A rule that asks what a condition says of a NULL gives one without a type.
+        if args.args.iter().any(|arg| arg.data_type() == DataType::Null) {
+            return Ok(ColumnarValue::Scalar(ScalarValue::Boolean(None)));
+        }
         let arrays = ColumnarValue::values_to_arrays(&args.args)?;
         let (texts, patterns) = (arrays[0].as_string_view(), arrays[1].as_string_view());
         let found = texts.iter().zip(patterns).map(|(text, pattern)| {

@@ -268,6 +268,14 @@ fn hash_of(owner: u32, kind: &str, name: &str) -> u32 {
     0x4000_0000 | ((hash ^ (hash >> 32)) as u32 & 0x3fff_ffff)
 }
 
+/// Id of the type of a relation's rows, which tools ask for relations that have some; no type here has that id.
+pub(crate) fn row_type_oid(object: &Object) -> u32 {
+    match object.kind() {
+        "i" | "S" => 0,
+        _ => hash_of(object.oid, "row type", ""),
+    }
+}
+
 /// Id of a CHECK constraint.
 pub(crate) fn check_oid(table: &Table, check: &Check) -> u32 {
     hashed(table, "check", &check.name)

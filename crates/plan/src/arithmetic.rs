@@ -491,6 +491,10 @@ impl ScalarUDFImpl for NumericDivision {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        // A rule that asks what a condition says of a NULL gives one without a type.
+        if args.args.iter().any(|arg| arg.data_type() == DataType::Null) {
+            return Ok(ColumnarValue::Scalar(ScalarValue::Decimal128(None, 38, self.scale)));
+        }
         let all_scalars = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
         let arrays = ColumnarValue::values_to_arrays(&args.args)?;
         let scales: Vec<i8> = arrays

@@ -62,6 +62,7 @@ use halcyon_names::query_facts;
 use halcyon_names::short_aliases;
 use halcyon_names::told_casts;
 use halcyon_names::told_types::told_types;
+use halcyon_scan::keys::{may_mislead, without_misleading_keys};
 use halcyon_scan::provider::{HalcyonTable, ROW_ID, RowIds, ViewSource, is_target};
 use halcyon_sql::coerce::zone::TimeZone;
 use halcyon_sql::diagnose::{external, nearest, sql_error};
@@ -546,7 +547,26 @@ impl Context<'_> {
         Ok(known.get(&(view.oid, Use::Read)).map_or(0, |(_, relations)| *relations))
     }
 
+    /// The plan of a query. One that may group above joins is planned once more as if its tables had no keys, which then add no
+    /// columns to its groups; if it shows columns that a key determines, it stays as it is, but for what is told of keys.
     fn plan(&self, query: ast::Query, given: &[Option<SqlType>]) -> DfResult<LogicalPlan> {
+        let keyed = self.planned(query.clone(), given)?;
+        let plan = match self.repeats_rows.get() || !may_mislead(&keyed)? {
+            true => keyed,
+            false => {
+                let views = self.views.take();
+                self.repeats_rows.set(true);
+                let keyless = self.planned(query, given);
+                self.repeats_rows.set(false);
+                self.views.replace(views);
+                go_on()?;
+                keyless.or_else(|_| without_misleading_keys(keyed))?
+            }
+        };
+        told_casts::taken_out(with_columns_grouped(plan)?)
+    }
+
+    fn planned(&self, query: ast::Query, given: &[Option<SqlType>]) -> DfResult<LogicalPlan> {
         let types = given.iter().map(|ty| ty.map(|ty| Arc::new(ty.field("", true)))).collect();
         let mut context = PlannerContext::new().with_prepare_param_data_types(types);
         let statement = ast::Statement::Query(Box::new(query));
@@ -557,7 +577,7 @@ impl Context<'_> {
         if self.expose_row_ids.is_none() {
             target_lists::check(planned.schema().fields().len()).map_err(external)?;
         }
-        told_casts::taken_out(with_columns_grouped(planned)?)
+        Ok(planned)
     }
 
     fn view(&self, view: &Arc<View>, used: Use) -> Result<Arc<dyn TableSource>> {

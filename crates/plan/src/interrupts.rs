@@ -13,11 +13,11 @@ use datafusion::common::tree_node::Transformed;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_optimizer::optimizer::{PhysicalOptimizer, PhysicalOptimizerContext};
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizerContext;
 use datafusion::physical_plan::ExecutionPlan;
 use halcyon_base::interrupt;
 use halcyon_joins::JoinOrder;
-use halcyon_scan::grouping_sets::GroupingSetsForget;
+use halcyon_scan::forgetting::{PhysicalRule, physical_rules};
 use halcyon_scan::reach::FiltersReachScans;
 use halcyon_sql::diagnose::external;
 use halcyon_sql::error::SqlError;
@@ -36,7 +36,6 @@ pub fn go_on() -> Result<()> {
 }
 
 type Rule = Arc<dyn OptimizerRule + Send + Sync>;
-type PhysicalRule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
 /// A rule that looks before each node that it is given, and gets long chains of conditions balanced.
 pub(crate) fn watched(rule: Rule) -> Rule {
@@ -44,8 +43,7 @@ pub(crate) fn watched(rule: Rule) -> Rule {
 }
 
 /// DataFusion's rules for physical plans, each of which looks before it begins. Conditions with effects are set apart,
-/// filters reach scans and joins are put in order where DataFusion chooses the sides of joins. Aggregates by several sets
-/// forget orders before any rule uses them.
+/// filters reach scans and joins are put in order where DataFusion chooses the sides of joins.
 pub(crate) fn watched_physical_rules() -> Vec<PhysicalRule> {
     let in_place_of = |rule: PhysicalRule| match rule.name() {
         "join_selection" => {
@@ -57,9 +55,7 @@ pub(crate) fn watched_physical_rules() -> Vec<PhysicalRule> {
         }
         _ => vec![rule],
     };
-    let first: PhysicalRule = Arc::new(GroupingSetsForget);
-    let rules = PhysicalOptimizer::new().rules.into_iter().flat_map(in_place_of);
-    let rules = std::iter::once(first).chain(rules);
+    let rules = physical_rules().flat_map(in_place_of);
     rules.map(|rule| Arc::new(WatchedPhysical(rule)) as PhysicalRule).collect()
 }
 

@@ -2147,8 +2147,14 @@ fn concatenation(
     schema: &DFSchema,
     types: &mut Parameters,
 ) -> Result<Expr> {
-    let left = adapt(left, &DataType::Utf8View, types)?;
-    let right = adapt(right, &DataType::Utf8View, types)?;
+    // A constant in quotes and a parameter are bytes beside bytes.
+    let bytes = |side: &Expr| {
+        let is_open = quoted(side).is_some() || matches!(side, Expr::Placeholder(_));
+        let ty = if is_open { None } else { side.get_type(schema).ok() };
+        ty.filter(|ty| ty.is_binary() && !matches!(ty, DataType::FixedSizeBinary(_)))
+    };
+    let wanted = bytes(&left).or_else(|| bytes(&right)).unwrap_or(DataType::Utf8View);
+    let (left, right) = (adapt(left, &wanted, types)?, adapt(right, &wanted, types)?);
     let (lt, rt) = (left.get_type(schema)?, right.get_type(schema)?);
     let takes = |ty: &DataType| {
         let is_bytes = ty.is_binary() && !matches!(ty, DataType::FixedSizeBinary(_));

@@ -3,7 +3,8 @@
 //!
 //! [`provider`] shows the planner our tables, [`scan`] reads them, [`reach`] brings the conditions of a plan to its
 //! scans, [`mod@sample`] has a few rows of each table, on which conditions are tried and distinct values counted before a
-//! plan is chosen. [`grouping_sets`] keeps plans from knowing too much of aggregates by several sets.
+//! plan is chosen. [`forgetting`] keeps plans from knowing too much of aggregates by several sets and of outer joins, and
+//! [`keys`] of what is grouped above joins.
 //!
 //! **Invariant**, checked by `cargo xtask check claims`: nothing here acquires or changes a partition; a scan reads
 //! the roots that its execution brings.
@@ -12,7 +13,8 @@
 mod bounds;
 mod conditions;
 mod estimates;
-pub mod grouping_sets;
+pub mod forgetting;
+pub mod keys;
 pub mod lazy;
 mod members;
 pub mod provider;

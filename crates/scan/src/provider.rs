@@ -41,6 +41,7 @@ pub fn is_target(source: &Schema) -> bool {
 }
 
 /// A table as DataFusion's planner sees it.
+#[derive(Clone)]
 pub struct HalcyonTable {
     table: Arc<Table>,
     schema: SchemaRef,
@@ -176,6 +177,14 @@ pub fn tables_of(plan: &LogicalPlan) -> Vec<Arc<Table>> {
         Ok(TreeNodeRecursion::Continue)
     });
     tables
+}
+
+/// The table behind a planner's source, if the source is a table of ours and tells of a key.
+pub(crate) fn key_told_by(source: &Arc<dyn TableSource>) -> Option<HalcyonTable> {
+    let source = source.downcast_ref::<DefaultTableSource>()?;
+    let provider: &dyn std::any::Any = source.table_provider.as_ref();
+    let table = provider.downcast_ref::<HalcyonTable>()?;
+    table.constraints.iter().next().is_some().then(|| table.clone())
 }
 
 /// The catalog's table behind a planner's source, if the source is a table of ours.

@@ -126,6 +126,23 @@ impl Dialect for Postgresql {
         POSTGRESQL.get_next_precedence(parser)
     }
 
+    /// Words that go on with a statement whose list ends it: `INSERT INTO t SELECT 1 ON CONFLICT …`, `SELECT 1 FOR UPDATE`.
+    fn is_column_alias(&self, keyword: &Keyword, parser: &mut Parser<'_>) -> bool {
+        go_on();
+        !matches!(keyword, Keyword::ON | Keyword::FOR | Keyword::WINDOW)
+            && POSTGRESQL.is_column_alias(keyword, parser)
+    }
+
+    fn is_select_item_alias(
+        &self,
+        explicit: bool,
+        word: &Keyword,
+        parser: &mut Parser<'_>,
+    ) -> bool {
+        go_on();
+        explicit || self.is_column_alias(word, parser)
+    }
+
     /// Sets of keys are read by [`grouping_sets`].
     fn supports_group_by_expr(&self) -> bool {
         go_on();
@@ -178,8 +195,6 @@ impl Dialect for Postgresql {
         is_nested_delimited_identifier_start(ch: char) -> bool;
         parse_statement(parser: &mut Parser<'_>) -> Option<Result<Statement, ParserError>>;
         prec_unknown() -> u8;
-        is_column_alias(keyword: &Keyword, parser: &mut Parser<'_>) -> bool;
-        is_select_item_alias(explicit: bool, keyword: &Keyword, parser: &mut Parser<'_>) -> bool;
         is_table_factor(keyword: &Keyword, parser: &mut Parser<'_>) -> bool;
         is_table_alias(keyword: &Keyword, parser: &mut Parser<'_>) -> bool;
         is_table_factor_alias(explicit: bool, keyword: &Keyword, parser: &mut Parser<'_>) -> bool;

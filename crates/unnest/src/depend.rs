@@ -25,7 +25,7 @@ use datafusion::logical_expr::{
 };
 
 use super::flat::{Flat, Through, flatten, rename};
-use super::free::{holds_outer, open_references, replace};
+use super::free::{holds_outer, holds_subquery, open_references, replace, subquery_of};
 use super::{Names, column, filter, join, join_on_domain, project, refuse, same};
 use crate::conjunctions::conjunction;
 
@@ -370,7 +370,7 @@ impl Dependent<'_> {
     /// The side whose rows are kept carries the keys; if both sides depend on outer columns, both
     /// carry them, and they must be equal.
     fn join(&mut self, node: &Join) -> Result<Keyed> {
-        if let Some(right) = lateral(&node.right)? {
+        if let Some(right) = lateral(node)? {
             let plain = without_lateral(node.clone(), right, self.names)?;
             return self.push(&plain);
         }
@@ -499,18 +499,24 @@ impl Dependent<'_> {
     }
 }
 
-/// The right side of a join that sees the join's left side (LATERAL), as a plan with outer columns.
-pub fn lateral(right: &LogicalPlan) -> Result<Option<LogicalPlan>> {
-    Ok(match right {
+/// The right side of a join that sees the join's left side (LATERAL), as a plan with outer columns. The planner marks it if its
+/// own expressions name some, and not if its subqueries alone do.
+pub fn lateral(join: &Join) -> Result<Option<LogicalPlan>> {
+    let unmarked = || -> Result<Option<LogicalPlan>> {
+        let open = open_references(&join.right)?;
+        let sees = open.iter().any(|(_, column)| join.left.schema().has_column(column));
+        Ok(sees.then(|| join.right.as_ref().clone()))
+    };
+    Ok(match join.right.as_ref() {
         LogicalPlan::Subquery(inner) => Some(inner.subquery.as_ref().clone()),
         LogicalPlan::SubqueryAlias(node) => match node.input.as_ref() {
             LogicalPlan::Subquery(inner) => {
                 let alias = SubqueryAlias::try_new(inner.subquery.clone(), node.alias.clone())?;
                 Some(LogicalPlan::SubqueryAlias(alias))
             }
-            _ => None,
+            _ => unmarked()?,
         },
-        _ => None,
+        _ => unmarked()?,
     })
 }
 
@@ -519,6 +525,19 @@ pub fn lateral(right: &LogicalPlan) -> Result<Option<LogicalPlan>> {
 pub fn is_plain_lateral(plan: &LogicalPlan) -> Result<bool> {
     if open_references(plan)?.is_empty() {
         return Ok(!plan.exists(|node| Ok(matches!(node, LogicalPlan::Unnest(_))))?);
+    }
+    // What a subquery asks of the outer query cannot stand above the plan.
+    for input in plan.inputs() {
+        let mut exprs = Vec::new();
+        plan.apply_expressions(|expr| {
+            exprs.extend(split_conjunction(expr).into_iter().cloned());
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        for expr in exprs.iter().filter(|expr| holds_subquery(expr)) {
+            if holds_outer(expr) || asks_further_out(expr, input)? {
+                return Ok(false);
+            }
+        }
     }
     Ok(match plan {
         LogicalPlan::Filter(node) => is_plain_lateral(&node.input)?,
@@ -540,6 +559,19 @@ pub fn is_plain_lateral(plan: &LogicalPlan) -> Result<bool> {
     })
 }
 
+/// Whether a subquery within an expression over `input` names columns of a query further out.
+fn asks_further_out(expr: &Expr, input: &LogicalPlan) -> Result<bool> {
+    let mut asks = false;
+    expr.apply(|expr| {
+        if let Some(subquery) = subquery_of(expr) {
+            let open = open_references(&subquery.subquery)?;
+            asks |= open.iter().any(|(_, column)| !input.schema().has_column(column));
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(asks)
+}
+
 /// Whether a plan names outer columns in nothing but equalities with columns, in conditions above all else.
 fn is_matched_by_equality(plan: &LogicalPlan) -> Result<bool> {
     let LogicalPlan::Filter(node) = plan else { return Ok(open_references(plan)?.is_empty()) };
@@ -554,8 +586,12 @@ fn is_matched_by_equality(plan: &LogicalPlan) -> Result<bool> {
             )
     };
     let conditions = split_conjunction(&node.predicate);
-    let mut others = conditions.iter().filter(|expr| !is_equality(expr));
-    Ok(!others.any(|expr| holds_outer(expr)) && open_references(&node.input)?.is_empty())
+    for other in conditions.iter().filter(|expr| !is_equality(expr)) {
+        if holds_outer(other) || asks_further_out(other, &node.input)? {
+            return Ok(false);
+        }
+    }
+    Ok(open_references(&node.input)?.is_empty())
 }
 
 /// A join with its LATERAL right side evaluated for all rows of the left one at once.

@@ -93,7 +93,7 @@ pub fn has_subquery(node: &LogicalPlan) -> bool {
 /// takes the other LATERAL joins apart, without a domain.
 fn is_lateral(node: &LogicalPlan) -> bool {
     let LogicalPlan::Join(join) = node else { return false };
-    let right = lateral(&join.right).ok().flatten();
+    let right = lateral(join).ok().flatten();
     right.is_some_and(|right| !is_plain_lateral(&right).unwrap_or(true))
 }
 
@@ -191,7 +191,7 @@ fn without_subqueries(node: LogicalPlan, names: &mut Names) -> Result<Transforme
     go_on()?;
     let node = match with_early_conditions(node)? {
         LogicalPlan::Join(join) if is_lateral(&LogicalPlan::Join(join.clone())) => {
-            let right = lateral(&join.right)?.expect("just looked at");
+            let right = lateral(&join)?.expect("just looked at");
             let plain = match rows::of_lists(&join, &right)? {
                 Some(plain) => plain,
                 None => without_lateral(join, right, names)?,
