@@ -17,7 +17,7 @@ const AGGREGATION: usize = 0;
 const SCAN: usize = 1;
 
 /// A load of the machine.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Load {
     /// Cores, 1 to 64.
     pub cores: usize,
