@@ -151,7 +151,10 @@ impl Column {
         let words: Vec<u64> = (0..(pieces * PIECE_WORDS) as u64).map(word).collect();
         let sum = |piece: &[u64]| piece.iter().fold(0, |sum: u64, &word| sum.wrapping_add(word));
         let expected = words.chunks(PIECE_WORDS).map(sum).collect();
-        Column { expected, output: vec![0; words.len()], words }
+        // Written once, so that no turn waits for the system to give memory.
+        let mut output = vec![0; words.len()];
+        streams::fill(&mut output, 1);
+        Column { words, expected, output }
     }
 
     /// Works as a partner until `stop`; bytes.
