@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use clap::Args;
 use halcyon_cache::model::machine::Hardware;
 use halcyon_cache::model::policy::Policy;
-use halcyon_cache::model::study::{Load, Scheme, Who};
+use halcyon_cache::model::study::{BRIEF_NS, Load, SETTLED_NS, Scheme, Who};
 use halcyon_gauge::{Arm, Reporter};
 use serde_json::json;
 
@@ -119,7 +119,13 @@ fn of_gains(machine: Machine, load: Load) -> impl Iterator<Item = Case> {
 impl Study<'_> {
     fn load(&self, cores: u16, mib: u64, row_ns: f64) -> Load {
         let dictionary_bytes = (mib << 20) / self.shrink;
-        Load { cores: usize::from(cores), dictionary_bytes, groups: GROUPS / self.shrink, row_ns }
+        Load {
+            cores: usize::from(cores),
+            dictionary_bytes,
+            groups: GROUPS / self.shrink,
+            row_ns,
+            warm_ns: if self.shrink > 1 { BRIEF_NS } else { SETTLED_NS },
+        }
     }
 
     fn arm(&self, machine: Machine, load: Load, scheme: &str, percent: u32) -> Arm {

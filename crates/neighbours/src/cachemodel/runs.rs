@@ -128,7 +128,8 @@ mod tests {
         let whole = Hardware::broadwell();
         let hardware =
             Hardware { cache_bytes: whole.cache_bytes >> 6, private_bytes: 16 << 10, ..whole };
-        let load = Load { cores: 4, dictionary_bytes: 600 << 10, groups: 20, row_ns: 5.0 };
+        let load =
+            Load { cores: 4, dictionary_bytes: 600 << 10, groups: 20, row_ns: 5.0, warm_ns: 2.3 };
         let cases: Vec<Case> = Policy::ALL
             .into_iter()
             .flat_map(|policy| alone(Machine { policy, translated: false }, load))
