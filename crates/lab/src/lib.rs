@@ -33,7 +33,7 @@ pub use halcyon_gauge::{Arm, Reporter};
 use halcyon_gauge::{
     bare, chart, measure, open_loop, peers, postgres, programs, responses, statistics,
 };
-use halcyon_neighbours::{cachemodel, ch, heatmap, interference};
+use halcyon_neighbours::{cachemodel, ch, heatmap, interference, nontemporal};
 
 /// An experiment that cannot go on: which arm, and why.
 pub type Result<T, E = Failure> = std::result::Result<T, E>;
@@ -181,6 +181,8 @@ pub enum Experiment {
     Interference(interference::Options),
     /// An aggregation beside a scan on a simulated cache with masks
     Cachemodel(cachemodel::Options),
+    /// An aggregation beside scans and output that are meant to leave the cache alone, and beside plain ones
+    Nontemporal(nontemporal::Options),
 }
 
 /// `halcyon lab report EXPERIMENT`.
@@ -217,6 +219,9 @@ pub fn run(experiment: &Experiment, common: Common) -> ExitCode {
         }
         Experiment::Cachemodel(options) => {
             cachemodel::run(options, &mut reporter).map_err(Failure::from)
+        }
+        Experiment::Nontemporal(options) => {
+            nontemporal::run(options, &mut reporter).map_err(Failure::from)
         }
     };
     if let Err(failure) = done {

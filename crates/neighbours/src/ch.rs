@@ -51,7 +51,7 @@ pub struct Options {
     #[arg(long, default_value_t = 0)]
     pub threads: usize,
     /// Seconds of each arm in a round; queries go on to the end of their turn
-    #[arg(long, default_value_t = 5.0, value_parser = crate::interference::positive)]
+    #[arg(long, default_value_t = 5.0, value_parser = crate::positive)]
     pub seconds: f64,
     /// Rounds
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]

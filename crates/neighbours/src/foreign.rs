@@ -2,6 +2,9 @@
 
 use std::fs;
 
+/// Share of the processors' time that other processes may have had where something is concluded.
+pub const FOREIGN_MAX: f64 = 0.1;
+
 /// Processor time in ticks of the system: of all, and of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Busy {
@@ -17,6 +20,14 @@ impl Busy {
         let (all, total) = of_machine(&fs::read_to_string("/proc/stat").ok()?)?;
         let own = of_process(&fs::read_to_string("/proc/self/stat").ok()?)?;
         Some(Busy { all, own, total })
+    }
+
+    /// Share of all processors' time between two counts that other processes had; all of it where nobody knows.
+    pub fn foreign_between(before: Option<Busy>, after: Option<Busy>) -> f64 {
+        match (before, after) {
+            (Some(before), Some(after)) => after.foreign_since(before),
+            _ => 1.0,
+        }
     }
 
     /// Share of all processors' time since `before` that other processes had.
@@ -60,6 +71,8 @@ mod tests {
         let after = Busy { all: 350, own: 130, total: 1400 };
         assert_eq!(after.foreign_since(before), 150.0 / 400.0);
         assert_eq!(before.foreign_since(before), 0.0);
+        assert_eq!(Busy::foreign_between(Some(before), Some(after)), 150.0 / 400.0);
+        assert_eq!(Busy::foreign_between(None, Some(after)), 1.0);
         let now = Busy::now().expect("this system tells");
         assert!(Busy::now().expect("still").foreign_since(now) <= 1.0);
     }

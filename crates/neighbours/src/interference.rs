@@ -25,7 +25,7 @@ use halcyon_machine::Topology;
 use serde_json::json;
 
 use self::operators::{Expected, Hand, OPERATORS, Operator, Sizes};
-use crate::foreign::Busy;
+use crate::foreign::{Busy, FOREIGN_MAX};
 use crate::heatmap::{self, Matrix};
 use crate::{Failure, Result};
 
@@ -36,7 +36,7 @@ pub struct Options {
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1000..=1 << 30))]
     pub rows: u64,
     /// Seconds that each operator, and each pair, runs per round
-    #[arg(long, default_value_t = 0.5, value_parser = positive)]
+    #[arg(long, default_value_t = 0.5, value_parser = crate::positive)]
     pub seconds: f64,
     /// Rounds
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
@@ -52,8 +52,6 @@ pub struct Options {
     pub matrix: Option<PathBuf>,
 }
 
-/// Share of the processors' time that other processes may have had.
-const FOREIGN_MAX: f64 = 0.1;
 /// The least slowdown of a sensitive operator beside a polluting one that bears the annotations out.
 const CONTRADICTED_BELOW: f64 = 1.05;
 /// Bytes of a row of a build side in a hash table, roughly.
@@ -90,12 +88,6 @@ pub fn run(options: &Options, reporter: &mut Reporter) -> Result<()> {
     }
     report(&found, conclusive, reporter);
     write(options, &found, conclusive, &topology)
-}
-
-/// A positive number of seconds of a command line.
-pub(crate) fn positive(text: &str) -> Result<f64, String> {
-    let seconds: Option<f64> = text.parse().ok().filter(|&seconds| seconds > 0.0 && seconds < 1e6);
-    seconds.ok_or_else(|| "not a positive number of seconds".to_owned())
 }
 
 fn chosen(names: &[String]) -> Result<Vec<Operator>> {
@@ -163,11 +155,7 @@ fn measured(
             }
         }
     }
-    found.foreign = match (before, Busy::now()) {
-        (Some(before), Some(after)) => after.foreign_since(before),
-        // Nobody knows: as bad as it can be.
-        _ => 1.0,
-    };
+    found.foreign = Busy::foreign_between(before, Busy::now());
     Ok(found)
 }
 

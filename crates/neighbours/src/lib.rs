@@ -1,11 +1,12 @@
 //! Experiments about what work takes from its neighbours on a machine: operators of SQL in pairs, analytical queries
-//! beside transactions, and a simulated cache.
+//! beside transactions, loads and stores that are meant to leave caches alone, and a simulated cache.
 //!
 //! Words: as in `halcyon_gauge`. The binary `halcyon-lab` has the command lines.
 //!
 //! **Invariant**, checked by `cargo xtask check layers`: Halcyon is reached through its public
 //! crate only.
-#![forbid(unsafe_code)]
+//! Unsafe code is in `nontemporal/streams.rs` alone: instructions that no safe function gives.
+#![deny(unsafe_code)]
 
 pub mod answers;
 pub mod cachemodel;
@@ -13,6 +14,7 @@ pub mod ch;
 mod foreign;
 pub mod heatmap;
 pub mod interference;
+pub mod nontemporal;
 pub mod twin;
 
 /// The result of an experiment.
@@ -51,4 +53,10 @@ impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
         Failure::Io(error.to_string())
     }
+}
+
+/// Reads a number of seconds of the command line.
+fn positive(text: &str) -> Result<f64, String> {
+    let seconds: Option<f64> = text.parse().ok().filter(|&seconds| seconds > 0.0 && seconds < 1e6);
+    seconds.ok_or_else(|| "not a positive number of seconds".to_owned())
 }

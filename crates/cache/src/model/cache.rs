@@ -1,7 +1,8 @@
-//! A set-associative cache that replaces the least recently used line, with masks of ways.
+//! A set-associative cache with masks of ways, and a policy that chooses which line gives its place.
 //!
 //! As in hardware, a mask restricts where lines are *filled*; a line is hit wherever it lies.
 
+use super::policy::{Policy, Replacement};
 use crate::mask::Mask;
 
 /// What came of looking for a line.
@@ -16,32 +17,32 @@ pub enum Found {
     },
 }
 
-/// One place of the cache.
-#[derive(Clone, Copy)]
-struct Place {
-    /// Number of the line, plus one; 0 if empty.
-    line: u64,
-    /// When it was touched last.
-    touched: u64,
-    /// Cores that have touched it, a bit each.
-    cores: u64,
-}
-
-const EMPTY: Place = Place { line: 0, touched: 0, cores: 0 };
-
 /// A cache. A line is an address divided by the line's size.
 pub struct Cache {
-    places: Vec<Place>,
+    /// Numbers of the lines, plus one; 0 where a place is empty. The places of a set lie beside each other.
+    lines: Vec<u64>,
+    /// What the policy knows of each line.
+    ranks: Vec<u64>,
+    /// Cores that have touched each line, a bit each.
+    cores: Vec<u64>,
+    replacement: Replacement,
     sets: u64,
     ways: usize,
-    now: u64,
 }
 
 impl Cache {
-    /// A cache of `bytes` with `ways` places for each line of `line_bytes`; any number of sets.
+    /// A cache of `bytes` with `ways` places for each line of `line_bytes`, any number of sets, that replaces the
+    /// least recently used line.
     ///
     /// Panics: if a size is 0, or there are more than 64 ways.
     pub fn new(bytes: u64, ways: u32, line_bytes: u64) -> Cache {
+        Cache::by(Policy::Lru, bytes, ways, line_bytes)
+    }
+
+    /// The same with another policy of replacement.
+    ///
+    /// Panics: as [`Cache::new`].
+    pub fn by(policy: Policy, bytes: u64, ways: u32, line_bytes: u64) -> Cache {
         let sets = bytes / line_bytes / u64::from(ways);
         assert!(
             sets > 0 && (1..=64).contains(&ways),
@@ -49,7 +50,14 @@ impl Cache {
         );
         let ways = ways as usize;
         let places = usize::try_from(sets).expect("a cache fits in memory") * ways;
-        Cache { places: vec![EMPTY; places], sets, ways, now: 0 }
+        Cache {
+            lines: vec![0; places],
+            ranks: vec![0; places],
+            cores: vec![0; places],
+            replacement: Replacement::new(policy, sets),
+            sets,
+            ways,
+        }
     }
 
     /// The mask of all ways.
@@ -61,33 +69,35 @@ impl Cache {
     ///
     /// Panics: if the line is not there and the mask names no way of the cache.
     pub fn touch(&mut self, line: u64, mask: Mask, core: u32) -> Found {
-        self.now += 1;
-        let (now, core, key) = (self.now, 1_u64 << core, line + 1);
+        let (core, key) = (1_u64 << core, line + 1);
         let set = self.set_of(line);
-        let set = &mut self.places[set];
-        if let Some(place) = set.iter_mut().find(|place| place.line == key) {
-            place.touched = now;
-            place.cores |= core;
+        let first = set.start;
+        if let Some(way) = self.lines[set.clone()].iter().position(|&other| other == key) {
+            let place = first + way;
+            self.ranks[place] = self.replacement.hit(self.ranks[place]);
+            self.cores[place] |= core;
             return Found::Hit;
         }
-        let allowed = set.iter_mut().enumerate().filter(|(way, _)| mask.0 >> way & 1 == 1);
-        let oldest = allowed.min_by_key(|(_, place)| place.touched);
-        let (_, place) = oldest.expect("a mask names a way");
-        let gone = std::mem::replace(place, Place { line: key, touched: now, cores: core });
-        Found::Miss { evicted: (gone.line > 0).then(|| (gone.line - 1, gone.cores)) }
+        let (lines, ranks) = (&self.lines[set.clone()], &mut self.ranks[set]);
+        let place = first + self.replacement.victim(lines, ranks, mask);
+        let gone = (std::mem::replace(&mut self.lines[place], key), self.cores[place]);
+        self.ranks[place] = self.replacement.filled(line % self.sets);
+        self.cores[place] = core;
+        Found::Miss { evicted: (gone.0 > 0).then(|| (gone.0 - 1, gone.1)) }
     }
 
     /// Drops a line, if it is there.
     pub fn drop_line(&mut self, line: u64) {
         let set = self.set_of(line);
-        if let Some(place) = self.places[set].iter_mut().find(|place| place.line == line + 1) {
-            *place = EMPTY;
+        let first = set.start;
+        if let Some(way) = self.lines[set].iter().position(|&other| other == line + 1) {
+            (self.lines[first + way], self.ranks[first + way], self.cores[first + way]) = (0, 0, 0);
         }
     }
 
     /// How many lines `wanted` holds for.
     pub fn count(&self, wanted: impl Fn(u64) -> bool) -> usize {
-        self.places.iter().filter(|place| place.line > 0 && wanted(place.line - 1)).count()
+        self.lines.iter().filter(|&&line| line > 0 && wanted(line - 1)).count()
     }
 
     fn set_of(&self, line: u64) -> std::ops::Range<usize> {
@@ -142,13 +152,17 @@ mod tests {
             lines in lines(), sets in 1..6_u64, first in 1..6_u32, second in 1..6_u32,
         ) {
             let (ways, size) = (first + second, |ways: u32| sets * u64::from(ways) * 64);
-            let mut shared = Cache::new(size(ways), ways, 64);
-            let mut own = [Cache::new(size(first), first, 64), Cache::new(size(second), second, 64)];
-            let masks = [Mask::lowest(first), Mask(Mask::lowest(second).0 << first)];
-            for line in lines {
-                let group = (line / 48) as usize;
-                let alone = own[group].touch(line, own[group].full(), 0) == Found::Hit;
-                prop_assert_eq!(shared.touch(line, masks[group], 0) == Found::Hit, alone);
+            // Groups share the duels of the other policies.
+            for policy in [Policy::Lru, Policy::Srrip] {
+                let mut shared = Cache::by(policy, size(ways), ways, 64);
+                let own = |ways| Cache::by(policy, size(ways), ways, 64);
+                let mut own = [own(first), own(second)];
+                let masks = [Mask::lowest(first), Mask(Mask::lowest(second).0 << first)];
+                for &line in &lines {
+                    let group = (line / 48) as usize;
+                    let alone = own[group].touch(line, own[group].full(), 0) == Found::Hit;
+                    prop_assert_eq!(shared.touch(line, masks[group], 0) == Found::Hit, alone);
+                }
             }
         }
     }

@@ -3,12 +3,16 @@
 //! Time of a step: the processor's own work, and for every touch that misses the core's private
 //! cache the time of the shared cache or of memory, divided by how many loads are in flight. Memory is a
 //! fluid queue: lines wait while more are asked for than the bandwidth carries. The cores advance by quanta,
-//! so that their touches of the shared cache mix.
+//! so that their touches of the shared cache mix. Private caches replace the least recently used line, the
+//! shared one by its policy. With translation a page that a core's buffer does not know costs a walk: its
+//! entry is fetched through the same caches.
 //!
 //! A core that has two jobs runs each for a millisecond in turn.
 
 use super::cache::{Cache, Found};
 use super::patterns::{LINE_BYTES, Pattern, Touch};
+use super::policy::Policy;
+use super::translation::Translation;
 use crate::mask::Mask;
 
 /// Length of a quantum, ns.
@@ -23,6 +27,10 @@ pub struct Hardware {
     pub cache_bytes: u64,
     /// Ways of the shared cache.
     pub ways: u32,
+    /// How the shared cache chooses the line that gives its place.
+    pub policy: Policy,
+    /// Translation of addresses; without, it costs nothing.
+    pub translation: Option<Translation>,
     /// Whether a line that leaves the shared cache leaves the cores' caches too.
     pub inclusive: bool,
     /// Bytes of each core's private cache.
@@ -42,14 +50,17 @@ pub struct Hardware {
 }
 
 impl Hardware {
-    /// The machine of P4: Xeon E5-2699 v4, 55 MB and 20 ways.
+    /// The machine of P4: Xeon E5-2699 v4, 55 MB and 20 ways, without translation.
     ///
     /// Sizes are the processor's; times, bandwidth and loads in flight are assumed, of the order that
-    /// such processors show: none was measured.
+    /// such processors show: none was measured. The policy is what was inferred of client processors of the
+    /// generation ([`Policy::QuadAge`]).
     pub fn broadwell() -> Hardware {
         Hardware {
             cache_bytes: 55 << 20,
             ways: 20,
+            policy: Policy::QuadAge,
+            translation: None,
             inclusive: true,
             private_bytes: 256 << 10,
             private_ways: 8,
@@ -99,6 +110,8 @@ struct Core {
     /// Time that the core's job has reached, ns.
     clock: f64,
     private: Cache,
+    /// The buffer of translated pages.
+    pages: Option<Cache>,
 }
 
 struct Machine {
@@ -128,10 +141,11 @@ pub fn run(
         jobs: (0..jobs.len()).filter(|&job| jobs[job].core == number).collect(),
         clock: 0.0,
         private: Cache::new(hardware.private_bytes, hardware.private_ways, LINE_BYTES),
+        pages: hardware.translation.map(Translation::buffer),
     };
     let mut machine = Machine {
         hardware,
-        shared: Cache::new(hardware.cache_bytes, hardware.ways, LINE_BYTES),
+        shared: Cache::by(hardware.policy, hardware.cache_bytes, hardware.ways, LINE_BYTES),
         cores: (0..cores).map(core).collect(),
         jobs,
         counts: vec![Count::default(); kinds],
@@ -190,9 +204,17 @@ impl Machine {
             self.jobs[job].pattern.step(touches);
             let mut time = self.jobs[job].step_ns;
             for &touch in touches.iter() {
-                let (ns, from_memory) = self.touch(number, job, touch);
-                time += ns;
-                lines += u64::from(from_memory);
+                let line = touch.line();
+                let in_flight = match touch {
+                    Touch::Next(_) => self.hardware.lines_in_flight,
+                    Touch::Anywhere(_) => self.hardware.loads_in_flight,
+                };
+                for (ns, from_memory) in
+                    [self.translate(number, job, line), self.load(number, job, line, in_flight)]
+                {
+                    time += ns;
+                    lines += u64::from(from_memory);
+                }
             }
             self.counts[self.jobs[job].kind].steps += 1;
             self.cores[number].clock += time.max(0.1);
@@ -200,19 +222,30 @@ impl Machine {
         lines
     }
 
-    /// Time of a touch, ns, and whether the line came from memory.
-    fn touch(&mut self, number: usize, job: usize, touch: Touch) -> (f64, bool) {
+    /// Time of a line's translation, ns, and whether the page's entry came from memory.
+    fn translate(&mut self, number: usize, job: usize, line: u64) -> (f64, bool) {
+        let (Some(translation), Some(pages)) =
+            (self.hardware.translation, &mut self.cores[number].pages)
+        else {
+            return (0.0, false);
+        };
+        let Some(entry) = translation.walk(pages, line) else {
+            return (0.0, false);
+        };
+        let in_flight = translation.walks_in_flight;
+        let (ns, from_memory) = self.load(number, job, entry, in_flight);
+        (ns + translation.walk_ns / in_flight, from_memory)
+    }
+
+    /// Time of a load of a line, ns, and whether the line came from memory.
+    fn load(&mut self, number: usize, job: usize, line: u64, in_flight: f64) -> (f64, bool) {
         let private = &mut self.cores[number].private;
         let whole = private.full();
-        if private.touch(touch.line(), whole, 0) == Found::Hit {
+        if private.touch(line, whole, 0) == Found::Hit {
             return (0.0, false);
         }
-        let in_flight = match touch {
-            Touch::Next(_) => self.hardware.lines_in_flight,
-            Touch::Anywhere(_) => self.hardware.loads_in_flight,
-        };
         let Job { mask, kind, .. } = self.jobs[job];
-        let found = self.shared.touch(touch.line(), mask, number as u32);
+        let found = self.shared.touch(line, mask, number as u32);
         let count = &mut self.counts[kind];
         let Found::Miss { evicted } = found else {
             count.hits += 1;
@@ -238,6 +271,7 @@ mod tests {
         Hardware {
             cache_bytes: 1 << 20,
             ways: 16,
+            policy: Policy::Lru,
             private_bytes: 16 << 10,
             bytes_per_ns: 16.0,
             ..Hardware::broadwell()
@@ -282,6 +316,28 @@ mod tests {
         let (polluted, masked) = (beside(Mask::lowest(16)), beside(Mask::lowest(2)));
         assert!(polluted.steps_per_us < 0.9 * alone.steps_per_us, "{polluted:?} {alone:?}");
         assert!(masked.steps_per_us > 1.1 * polluted.steps_per_us, "{masked:?} {polluted:?}");
+    }
+
+    #[test]
+    fn pages_that_no_buffer_knows_take_time_and_pages_that_it_knows_take_none() {
+        let rate = |keys, translation| {
+            let hardware = Hardware { translation, ..hardware() };
+            run(hardware, 1, vec![probe(0, keys)], 2, 2e6, 1e6)[1].steps_per_us
+        };
+        let slower = |keys| rate(keys, None) / rate(keys, Some(Translation::broadwell()));
+        // 256 pages, and 16,384.
+        assert!(slower(30_000) < 1.01, "{}", slower(30_000));
+        assert!(slower(2_000_000) > 1.05, "{}", slower(2_000_000));
+    }
+
+    #[test]
+    fn a_policy_that_protects_lines_saves_the_probe_beside_a_scan() {
+        let share = |policy| {
+            let hardware = Hardware { policy, ..hardware() };
+            run(hardware, 2, vec![scan(0), probe(1, 8_000)], 2, 4e6, 2e6)[1].hit_share
+        };
+        let (lru, drrip) = (share(Policy::Lru), share(Policy::Drrip));
+        assert!(drrip > lru, "{lru} {drrip}");
     }
 
     #[test]

@@ -3,14 +3,17 @@
 //! The model stands in for machines that have masks, counters or more cores than the one at hand. Its
 //! figures are simulated, and every page or figure that shows them says so.
 //!
-//! [`cache`]: a set-associative cache with masks. [`grind`]: the hierarchy of valgrind's cachegrind made of such
-//! caches, with which the model is compared (`tests/cachegrind.rs`). [`trace`]: traces of valgrind's
-//! lackey. [`patterns`]: the addresses that operators touch. [`machine`]: cores with clocks, a shared
+//! [`cache`]: a set-associative cache with masks. [`policy`]: which line gives its place. [`grind`]: the
+//! hierarchy of valgrind's cachegrind made of such caches, with which the model is compared
+//! (`tests/cachegrind.rs`). [`trace`]: traces of valgrind's lackey. [`patterns`]: the addresses that operators
+//! touch. [`translation`]: pages, and the buffer of their addresses. [`machine`]: cores with clocks, a shared
 //! cache and a shared memory. [`study`]: P4's aggregation beside a scan.
 
 pub mod cache;
 pub mod grind;
 pub mod machine;
 pub mod patterns;
+pub mod policy;
 pub mod study;
 pub mod trace;
+pub mod translation;

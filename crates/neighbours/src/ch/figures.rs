@@ -10,9 +10,7 @@ use super::analyst::{Turns, geometric_mean};
 use super::queries::QUERIES;
 use super::rest::AtRest;
 use super::{Options, Round, Transacted};
-
-/// Share of the processors' time that other processes may have had.
-const FOREIGN_MAX: f64 = 0.1;
+use crate::foreign::FOREIGN_MAX;
 
 /// What snapshots have cost: counts since a moment, or all together.
 #[derive(Clone, Copy, Debug, Default)]
