@@ -150,7 +150,7 @@ mod tests {
                 ("SELECT b FROM s.t", Some("SELECT b FROM s.t AS t (a, b)")),
                 (
                     "SELECT s.t.b, y.* FROM s.t JOIN s.t AS y (k) USING (b)",
-                    Some("SELECT t.b, y.* FROM s.t AS t (a, b) JOIN s.t AS y (k, b) USING (b)"),
+                    Some("SELECT t.b, y.* FROM s.t AS t (a, b) JOIN s.t AS y (k, b) USING(b)"),
                 ),
                 ("SELECT p FROM s.t AS y (k, p)", None),
                 ("SELECT b FROM s.u", None),
