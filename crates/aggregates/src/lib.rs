@@ -3,7 +3,7 @@
 //! [`sums`] has `sum` and `avg`, and the aggregate that takes the only value of a group; [`variance`]
 //! variances and deviations; [`corrected`] DataFusion's own aggregates with what they lack; [`ordered_sets`]
 //! those WITHIN GROUP; [`singles`] makes the sums of REAL REAL. As window functions all of them are [watched](mod@watched), and have
-//! [frames](mod@sliding) that leave rows behind.
+//! [frames](mod@sliding) that leave rows behind, or [out](mod@excluding).
 //!
 //! **Invariant**, checked by `cargo xtask check claims`: nothing here knows a table or a transaction. An
 //! aggregate sees arrays of values.
@@ -11,6 +11,7 @@
 
 mod bytes;
 pub mod corrected;
+pub mod excluding;
 pub mod ordered_sets;
 mod shifted;
 pub mod singles;
@@ -19,10 +20,11 @@ pub mod sums;
 pub mod variance;
 mod watched;
 mod widened;
+mod windows;
 
-pub use corrected::watched;
 pub use shifted::with_shared_sums;
 pub use widened::with_widened_integers;
+pub use windows::with_own_windows;
 
 use std::sync::Arc;
 

@@ -16,11 +16,13 @@ use super::constraint::{
     Judged, add_check, add_foreign_key, add_key, key_columns, mirror, verify_check,
     verify_foreign_key,
 };
+use super::dependents::{self, TableChange};
+use super::feeds::{self, Before};
 use super::remove::{drop_foreign_key, needed_by};
 use super::sequence::Wish;
 use super::{
     DdlContext, alter_key, alter_view, fold, identity, index, names, parts, renamed, role,
-    row_schema, sequence, table, temporary, type_uses, using_index, view,
+    row_schema, sequence, table, temporary, type_uses, using_index, view_uses,
 };
 use halcyon_catalog::{Index, IndexConstraint, Partitioning, Relation, Sequence, Table, TableKind};
 use halcyon_exec::constraints::mentioned_in;
@@ -333,6 +335,7 @@ fn add_column(
     draft.refresh_arrow();
     table::check_generated(&cx.binder(), &draft, at as usize)?;
     let draft = Arc::new(draft);
+    let before = Before::of(cx);
     for sequence in sequences {
         let name = sequence.name.clone();
         cx.catalog.put(&table.schema, &name, Relation::Sequence(sequence));
@@ -341,7 +344,7 @@ fn add_column(
     cx.catalog.put(&table.schema, &table.name, Relation::Table(draft.clone()));
     type_uses::verify_column(cx, &draft, at)?;
     add_column_constraints(cx, &draft, definition)?;
-    view::refuse_if_broken(cx, &table.schema, &table.name, "add column")
+    dependents::follow(cx, &before, table, TableChange::Added, "add column")
 }
 
 /// Adds the column to every partition, filled with its default.
@@ -543,6 +546,7 @@ pub(super) fn drop_column(
     }
     let table = &cx.catalog.table(table.id).clone();
     let at = table.require_column(name)?;
+    let before = Before::of(cx);
     drop_dependents(cx, table, at, cascade)?;
     let table = cx.catalog.table(table.id).clone();
     cx.alter_all(&table, |root| {
@@ -572,7 +576,9 @@ pub(super) fn drop_column(
         table.refresh_arrow();
     });
     shift_elsewhere(cx, &table, at);
-    view::refuse_if_broken(cx, &table.schema, &table.name, &format!("drop column {name}"))
+    let change = TableChange::Dropped { at, cascade };
+    let what = format!("drop column {name} of table {}", table.name);
+    dependents::follow(cx, &before, &table, change, &what)
 }
 
 fn shift(column: &mut u16, dropped: u16) {
@@ -673,6 +679,7 @@ fn rename_column(cx: &mut DdlContext<'_>, table: &Arc<Table>, from: &str, to: &s
             format!("column \"{to}\" of relation \"{}\" already exists", table.name),
         ));
     }
+    let before = Before::of(cx);
     cx.catalog.change_table(table.id, |table| {
         table.columns[at as usize].name = to.to_owned();
         for check in &mut table.checks {
@@ -692,7 +699,8 @@ fn rename_column(cx: &mut DdlContext<'_>, table: &Arc<Table>, from: &str, to: &s
         }
         table.refresh_arrow();
     });
-    view::refuse_if_broken(cx, &table.schema, &table.name, &format!("rename column {from}"))
+    let change = TableChange::Renamed { at, before: from };
+    dependents::follow(cx, &before, table, change, &format!("rename column {from}"))
 }
 
 /// An expression's text with a column under another name.
@@ -815,11 +823,12 @@ fn drop_not_null(cx: &mut DdlContext<'_>, table: &Arc<Table>, at: u16) -> Result
         root.set_nullable(at as usize, true);
         Ok(())
     })?;
+    let before = Before::of(cx);
     cx.catalog.change_table(table.id, |table| {
         table.columns[at as usize].not_null = false;
         table.refresh_arrow();
     });
-    Ok(())
+    feeds::rely_on_less(cx, &before, table.id, &format!("drop NOT NULL of column {name}"))
 }
 
 /// ALTER COLUMN … TYPE of one column.
@@ -981,6 +990,7 @@ fn change_types(
         Ok(())
     })?;
     let draft = Arc::new(draft);
+    let before = Before::of(cx);
     cx.catalog.put(&table.schema, &table.name, Relation::Table(draft.clone()));
     for check in &draft.checks {
         verify_check(cx, &draft, check)?;
@@ -988,7 +998,9 @@ fn change_types(
     for change in changes {
         type_uses::verify_column(cx, &draft, change.at)?;
     }
-    view::refuse_if_broken(cx, &table.schema, &table.name, "alter type of a column")
+    let columns: Vec<u16> = changes.iter().map(|change| change.at).collect();
+    let change = TableChange::Retyped(&columns);
+    dependents::follow(cx, &before, table, change, "alter type of a column")
 }
 
 // ------------------------------------------------------------------ constraints
@@ -1115,8 +1127,9 @@ fn drop_constraint(
     cascade: bool,
 ) -> Result<()> {
     if table.checks.iter().any(|check| check.name == name) {
+        let before = Before::of(cx);
         cx.catalog.change_table(table.id, |table| table.checks.retain(|check| check.name != name));
-        return Ok(());
+        return feeds::rely_on_less(cx, &before, table.id, &format!("drop constraint {name}"));
     }
     if table.foreign_keys.iter().any(|key| key.name == name) {
         drop_foreign_key(cx.catalog, table.id, name);
@@ -1140,15 +1153,13 @@ fn drop_constraint(
             drop_references_to(cx, table, index);
         }
         let is_key = index.constraint == Some(IndexConstraint::PrimaryKey);
-        let now = cx.catalog.table(table.id).clone();
+        let (before, now) = (Before::of(cx), cx.catalog.table(table.id).clone());
         index::detach(cx, &now, index)?;
+        let what = format!("drop constraint {name}");
         // A query may give columns that it groups by in the key alone.
-        return match is_key && !cascade {
-            true => {
-                let what = format!("drop constraint {name}");
-                view::refuse_if_query_broken(cx, &table.schema, &table.name, &what)
-            }
-            false => Ok(()),
+        return match is_key {
+            true => dependents::follow(cx, &before, table, TableChange::Unkeyed { cascade }, &what),
+            false => feeds::rely_on_less(cx, &before, table.id, &what),
         };
     }
     let message = format!("constraint \"{name}\" of relation \"{}\" does not exist", table.name);
@@ -1221,11 +1232,35 @@ pub(super) fn relocate(
     match to {
         MoveTo::Owner(owner) => own_relation(cx, name, &fold(owner)),
         MoveTo::Name(new) => rename_relation(cx, name, &fold(new)),
-        MoveTo::Column(from, to) => view::rename_column(cx, name, &fold(from), &fold(to)),
+        MoveTo::Column(from, to) => rename_view_column(cx, name, &fold(from), &fold(to)),
         MoveTo::Schema(new) => {
             let (schema, name, relation) = owned(cx, name)?;
             set_schema(cx, &schema, &name, relation, &fold(new))
         }
+    }
+}
+
+/// RENAME COLUMN of a view of either kind. Errors: 42809 for a table, and those of the change.
+fn rename_view_column(
+    cx: &mut DdlContext<'_>,
+    name: &[String],
+    from: &str,
+    to: &str,
+) -> Result<()> {
+    let found = cx.owned(name)?;
+    match found.relation {
+        Relation::Table(view) if view.materialized().is_some() => {
+            let view = view.clone();
+            rename_column(cx, &view, from, to)?;
+            cx.catalog.change_table(view.id, |view| {
+                let TableKind::Materialized(own) = &mut view.kind else { return };
+                for guard in &mut Arc::make_mut(own).guards {
+                    guard.condition = renamed(&guard.condition, from, to);
+                }
+            });
+            Ok(())
+        }
+        _ => dependents::rename_view_column(cx, name, from, to),
     }
 }
 
@@ -1292,7 +1327,7 @@ fn rename(
         return index::rename(cx, table, index, to);
     }
     cx.catalog.refuse_taken(schema, to)?;
-    let users = view::users_of(cx.catalog, schema, name);
+    let users = view_uses::users_of(cx.catalog, schema, name);
     move_relation(cx, schema, name, relation, schema, to)?;
     renamed::follow(cx, &users, (schema, name), (schema, to))
 }
@@ -1310,7 +1345,7 @@ fn set_schema(
     temporary::refuse_move(schema, to)?;
     let (to, _) = cx.place(&[to.to_owned(), name.to_owned()])?;
     cx.catalog.refuse_taken(&to, name)?;
-    let users = view::users_of(cx.catalog, schema, name);
+    let users = view_uses::users_of(cx.catalog, schema, name);
     if let Relation::Table(table) = &relation {
         let sequences = sequence::of_table(cx, table, None);
         let own = table.indexes.iter().map(|index| index.name.clone()).chain(sequences);

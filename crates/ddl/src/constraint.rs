@@ -20,6 +20,7 @@ use halcyon_catalog::{
 };
 use halcyon_derived::{Place, of_one_row};
 use halcyon_exec::constraints::{self, mentioned};
+use halcyon_exec::key_types::may_refer;
 use halcyon_plan::bind::Binder;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::syntax::{is_unique_with_null, set_on_delete};
@@ -437,10 +438,9 @@ fn target_columns(target: &Table, named: &[Ident]) -> Result<Vec<u16>> {
     Ok(primary.columns.iter().map(|key| key.column).collect())
 }
 
-/// Integers of any width match each other; else the storage must be the same.
+/// Errors: 42804 unless the types are the same, or numbers of which the first becomes the second.
 fn refuse_incompatible(name: &str, own: &Column, target: &Column) -> Result<()> {
-    let integer = |ty| matches!(ty, SqlType::SmallInt | SqlType::Integer | SqlType::BigInt);
-    if own.ty.storage() == target.ty.storage() || (integer(own.ty) && integer(target.ty)) {
+    if may_refer(own.ty, target.ty) {
         return Ok(());
     }
     Err(SqlError::new(

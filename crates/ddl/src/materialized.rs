@@ -64,7 +64,13 @@ pub(super) fn create(cx: &mut DdlContext<'_>, create: &CreateMaterializedView) -
     let mut table = table::empty(cx, schema.clone(), name.clone());
     table.columns = columns(&definition, create)?;
     table.refresh_arrow();
-    let (maintained, count) = fill(cx, definition, &reads, &table)?;
+    for read in reads.iter().map(|id| cx.catalog.table(*id)) {
+        cx.catalog.require_on_table(cx.user(), read, Privilege::Select)?;
+        // A view's assertion and its limits can refuse the owner's writes, as a foreign key can.
+        cx.catalog.require_on_table(cx.user(), read, Privilege::References)?;
+    }
+    let rows = no_rows(cx, &table);
+    let (maintained, count) = fill(cx, definition, &reads, &table, rows)?;
     table.cells = vec![maintained.rows().clone()];
     let view = MaterializedView {
         query: query.to_string(),
@@ -150,25 +156,29 @@ fn columns(definition: &Definition, create: &CreateMaterializedView) -> Result<V
     Ok(columns)
 }
 
+/// A partition for the rows of a view.
+pub(super) fn no_rows(cx: &DdlContext<'_>, table: &Table) -> Partition {
+    let mut rows = Partition::new(table.store_schema()).latched(cx.catalog.latches);
+    for index in &table.indexes {
+        rows.add_index(index.def()).expect("an empty partition has no duplicates");
+    }
+    rows
+}
+
 /// Locks what the view reads, so that nobody changes it before the view is known to all, and fills
-/// a view from it. Returns the view with the number of its rows.
-fn fill(
+/// a view from it, whose rows are put into `rows`. Returns the view with the number of its rows.
+pub(super) fn fill(
     cx: &mut DdlContext<'_>,
     definition: Definition,
     reads: &[TableId],
     table: &Table,
+    rows: Partition,
 ) -> Result<(Arc<MaintainedView>, u64)> {
     let tables: Vec<Arc<Table>> = reads.iter().map(|id| cx.catalog.table(*id).clone()).collect();
-    for table in &tables {
-        cx.catalog.require_on_table(cx.user(), table, Privilege::Select)?;
-        // A view's assertion and its limits can refuse the owner's writes, as a foreign key can.
-        cx.catalog.require_on_table(cx.user(), table, Privilege::References)?;
-    }
     let mut cells: Vec<_> = tables.iter().flat_map(|table| table.cells.clone()).collect();
     cells.sort_by_key(|cell| cell.id);
     cx.lock_cells(&cells, Mode::Exclusive)?;
     tables.iter().for_each(|table| views::own(table, cx.tx));
-    let rows = Partition::new(table.store_schema()).latched(cx.catalog.latches);
     let mut owned = Vec::new();
     for table in &tables {
         for cell in &table.cells {

@@ -37,8 +37,8 @@ pub(super) fn rename_schema(cx: &mut DdlContext<'_>, from: &str, to: &str) -> Re
     if cx.catalog.schemas.get(from).is_some_and(|schema| !schema.collations.is_empty()) {
         return Err(SqlError::unsupported("another name for a schema that has collations"));
     }
-    let views = super::view::users_of_schema(cx.catalog, from);
-    super::view::refuse_if_used(&views, "schema", from)?;
+    let views = super::view_uses::users_of_schema(cx.catalog, from);
+    super::view_uses::refuse_if_used(&views, "schema", from)?;
     super::default_rights::schema_is_gone(cx.catalog, from, Some(to));
     let mut schema = cx.catalog.schemas.remove(from).expect("the caller has found it");
     let own = Arc::make_mut(&mut schema);

@@ -8,7 +8,8 @@ use halcyon_base::ids::TableId;
 
 use super::constraint::unmirror;
 use super::{
-    DdlContext, depends, index, materialized, names, parts, role, sequence, type_uses, view,
+    DdlContext, depends, feeds, index, materialized, names, parts, role, sequence, type_uses,
+    view_uses,
 };
 use halcyon_catalog::{Catalog, Found, OnCommit, Relation, SCHEMAS, Table};
 use halcyon_sql::error::{Result, SqlError, SqlState};
@@ -107,7 +108,7 @@ pub(super) fn drop_relations(
     while let Some((schema, name)) = open.pop() {
         let relation = cx.catalog.schemas[&schema].relations[&name].clone();
         let of = format!("{} {name}", relation.kind());
-        for user in view::users_of(cx.catalog, &schema, &name) {
+        for user in view_uses::users_of(cx.catalog, &schema, &name) {
             if all.contains(&user) {
                 continue;
             }
@@ -309,7 +310,9 @@ fn drop_one(cx: &mut DdlContext<'_>, schema: &str, name: &str) -> Result<()> {
         Relation::Index { table, index } => {
             let table = cx.catalog.table(table).clone();
             let own = table.index(index).expect("a named index is its table's").clone();
+            let before = feeds::Before::of(cx);
             index::detach(cx, &table, &own)?;
+            feeds::rely_on_less(cx, &before, table.id, &format!("drop index {name}"))?;
         }
         Relation::View(_) | Relation::Sequence(_) | Relation::Type(_) => {
             cx.catalog.remove(schema, name);

@@ -15,10 +15,10 @@ use halcyon_sql::error::Result;
 use halcyon_sql::identifier::{fold, parts, quote_ident};
 use halcyon_sql::parse::parse_query;
 
-use super::{DdlContext, view};
+use super::{DdlContext, view_uses};
 
 /// Schema and name.
-type Name<'a> = (&'a str, &'a str);
+pub(super) type Name<'a> = (&'a str, &'a str);
 
 /// Lets the texts of `users`, views that named a relation `from`, name it `to`.
 ///
@@ -29,17 +29,32 @@ pub(super) fn follow(
     from: Name<'_>,
     to: Name<'_>,
 ) -> Result<()> {
+    rewrite(cx, users, |text| in_query(text, from, to));
+    let now = Arc::new(cx.catalog.clone());
+    for (schema, name) in users {
+        let Relation::View(own) = &now.schemas[schema].relations[name] else { continue };
+        let bound =
+            cx.binder_now(&now, |binder| binder.query(&parse_query(&own.query)?).map(|_| ()));
+        if bound.is_err() {
+            return view_uses::refuse_if_used(
+                &[(schema.clone(), name.clone())],
+                "relation",
+                from.1,
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Gives views of both kinds the texts that `edit` makes of theirs, where it makes any.
+pub(super) fn rewrite(
+    cx: &mut DdlContext<'_>,
+    users: &[(String, String)],
+    edit: impl Fn(&str) -> Option<String>,
+) {
     for (schema, name) in users {
         let relation = cx.catalog.schemas[schema].relations[name].clone();
-        let text = match &relation {
-            Relation::View(view) => &view.query,
-            Relation::Table(table) => match table.materialized() {
-                Some(view) => &view.query,
-                None => continue,
-            },
-            _ => continue,
-        };
-        let Some(query) = in_query(text, from, to) else { continue };
+        let Some(query) = text_of(&relation).and_then(&edit) else { continue };
         match relation {
             Relation::View(mut view) => {
                 Arc::make_mut(&mut view).query = query;
@@ -53,16 +68,15 @@ pub(super) fn follow(
             _ => {}
         }
     }
-    let now = Arc::new(cx.catalog.clone());
-    for (schema, name) in users {
-        let Relation::View(own) = &now.schemas[schema].relations[name] else { continue };
-        let bound =
-            cx.binder_now(&now, |binder| binder.query(&parse_query(&own.query)?).map(|_| ()));
-        if bound.is_err() {
-            return view::refuse_if_used(&[(schema.clone(), name.clone())], "relation", from.1);
-        }
+}
+
+/// The query of a view of either kind.
+pub(super) fn text_of(relation: &Relation) -> Option<&str> {
+    match relation {
+        Relation::View(view) => Some(&view.query),
+        Relation::Table(table) => table.materialized().map(|view| view.query.as_str()),
+        _ => None,
     }
-    Ok(())
 }
 
 /// The text of a query with another name for a relation, which it names with its schema; `None` if it names it nowhere.
@@ -70,7 +84,11 @@ fn in_query(text: &str, from: Name<'_>, to: Name<'_>) -> Option<String> {
     let mut query = parse_query(text).ok()?;
     let mut rename = Rename { from, to, found: false };
     let _ = VisitMut::visit(&mut query, &mut rename);
-    rename.found.then(|| query.to_string())
+    if !rename.found {
+        return None;
+    }
+    let _ = VisitMut::visit(&mut query, &mut ShortPaths(from));
+    Some(query.to_string())
 }
 
 struct Rename<'a> {
@@ -79,33 +97,12 @@ struct Rename<'a> {
     found: bool,
 }
 
-impl Rename<'_> {
-    fn is_it(&self, name: &ObjectName) -> bool {
-        matches!(parts(name).as_deref(), Ok([schema, own])
-            if (schema.as_str(), own.as_str()) == self.from)
-    }
-}
-
 impl VisitorMut for Rename<'_> {
     type Break = ();
 
-    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
-        for item in &mut select.projection {
-            if let SelectItem::QualifiedWildcard(
-                SelectItemQualifiedWildcardKind::ObjectName(name),
-                _,
-            ) = item
-                && self.is_it(name)
-            {
-                name.0.remove(0);
-            }
-        }
-        ControlFlow::Continue(())
-    }
-
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
         if let TableFactor::Table { name, alias, args: None, .. } = factor
-            && self.is_it(name)
+            && is_named(name, self.from)
         {
             self.found = true;
             *name = ObjectName::from(vec![ident(self.to.0), ident(self.to.1)]);
@@ -120,11 +117,32 @@ impl VisitorMut for Rename<'_> {
         }
         ControlFlow::Continue(())
     }
+}
+
+/// `s.t.a` and `s.t.*` as `t.a` and `t.*`.
+pub(super) struct ShortPaths<'a>(pub Name<'a>);
+
+impl VisitorMut for ShortPaths<'_> {
+    type Break = ();
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        for item in &mut select.projection {
+            if let SelectItem::QualifiedWildcard(
+                SelectItemQualifiedWildcardKind::ObjectName(name),
+                _,
+            ) = item
+                && is_named(name, self.0)
+            {
+                name.0.remove(0);
+            }
+        }
+        ControlFlow::Continue(())
+    }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         if let Expr::CompoundIdentifier(names) = expr
             && let [schema, own, _, ..] = names.as_slice()
-            && (fold(schema).as_str(), fold(own).as_str()) == self.from
+            && (fold(schema).as_str(), fold(own).as_str()) == self.0
         {
             names.remove(0);
         }
@@ -132,8 +150,14 @@ impl VisitorMut for Rename<'_> {
     }
 }
 
+/// Whether a name is that of the relation, with its schema.
+pub(super) fn is_named(name: &ObjectName, relation: Name<'_>) -> bool {
+    matches!(parts(name).as_deref(), Ok([schema, own])
+        if (schema.as_str(), own.as_str()) == relation)
+}
+
 /// An identifier, between quotes only where it needs them.
-fn ident(name: &str) -> Ident {
+pub(super) fn ident(name: &str) -> Ident {
     match quote_ident(name) == name {
         true => Ident::new(name),
         false => Ident::with_quote('"', name),

@@ -23,6 +23,7 @@ mod quoted_arguments;
 mod records;
 mod recursive_types;
 mod row_bounds;
+mod row_fields;
 pub mod search_cycle;
 mod set_names;
 mod set_order;
@@ -34,7 +35,7 @@ pub mod target_lists;
 pub mod volatile_ctes;
 mod whole_rows;
 mod wildcards;
-mod windows;
+pub mod windows;
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -163,7 +164,7 @@ impl VisitorMut for Rewrite {
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
         crate::symmetric::settle(expr);
         crate::similar::settle(expr);
-        match array_syntax::before_its_parts(expr) {
+        match row_fields::settle(expr).and_then(|()| array_syntax::before_its_parts(expr)) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(error),
         }

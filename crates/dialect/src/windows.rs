@@ -13,13 +13,15 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Function, Ident, NamedWindowDefinition, NamedWindowExpr, OrderBy, Query,
-    Select, Value, VisitMut, VisitorMut, WindowFrame, WindowFrameBound, WindowSpec, WindowType,
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
+    NamedWindowDefinition, NamedWindowExpr, ObjectNamePart, OrderBy, Query, Select, Value,
+    VisitMut, VisitorMut, WindowFrame, WindowFrameBound, WindowSpec, WindowType,
 };
 
-use crate::made::number;
+use crate::made::{binary, call, nested, number, string};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::fold;
+use halcyon_sql::parse::frames::excluded;
 use halcyon_sql::type_names::cast_type;
 use halcyon_sql::types::SqlType;
 
@@ -67,6 +69,9 @@ struct Calls<'a> {
     sorts: HashSet<String>,
 }
 
+/// The function that says what the frame of a window excludes: as a condition, or beside the value that it gives.
+pub const EXCLUDE: &str = "exclude\u{1}";
+
 /// The most different partitions and orders of the windows of a SELECT.
 const SORTS_MAX: usize = 256;
 
@@ -93,11 +98,16 @@ impl VisitorMut for Calls<'_> {
 
 impl Calls<'_> {
     fn call(&mut self, function: &mut Function) -> ControlFlow<SqlError> {
-        let window = match function.over.take() {
+        let mut window = match function.over.take() {
             None => return ControlFlow::Continue(()),
             Some(WindowType::NamedWindow(name)) => named(self.known, &name).cloned(),
             Some(WindowType::WindowSpec(window)) => extended(window, self.known, true),
         };
+        if let Ok(window) = &mut window
+            && let Some((_, kind)) = window.window_name.take().as_ref().and_then(excluded)
+        {
+            exclude(function, &kind);
+        }
         match window.and_then(|window| self.note_sort(&window).map(|()| window)) {
             Ok(mut window) => {
                 window.window_frame.as_mut().map(settle_bounds);
@@ -105,6 +115,32 @@ impl Calls<'_> {
                 ControlFlow::Continue(())
             }
             Err(error) => ControlFlow::Break(error),
+        }
+    }
+}
+
+/// Says what the frame of a call excludes: in the first argument of a function that gives a value of the frame, in the
+/// FILTER of an aggregate, and nowhere for what looks at no frame.
+fn exclude(function: &mut Function, kind: &str) {
+    let name = function.name.0.last().and_then(ObjectNamePart::as_ident).map(fold);
+    let kind = string(kind);
+    match name.as_deref().unwrap_or_default() {
+        "first_value" | "last_value" | "nth_value" => {
+            if let FunctionArguments::List(list) = &mut function.args
+                && let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(value))) =
+                    list.args.first_mut()
+            {
+                *value = call(EXCLUDE, vec![kind, std::mem::replace(value, number("0"))]);
+            }
+        }
+        "row_number" | "rank" | "dense_rank" | "percent_rank" | "cume_dist" | "ntile" | "lag"
+        | "lead" => {}
+        _ => {
+            let marker = call(EXCLUDE, vec![kind]);
+            function.filter = Some(Box::new(match function.filter.take() {
+                Some(filter) => binary(marker, BinaryOperator::And, nested(*filter)),
+                None => marker,
+            }));
         }
     }
 }
@@ -207,7 +243,12 @@ fn extended(
     known: &[(String, WindowSpec)],
     in_call: bool,
 ) -> Result<WindowSpec> {
-    let Some(name) = window.window_name.take() else { return Ok(window) };
+    let Some(mut name) = window.window_name.take() else { return Ok(window) };
+    if let Some((base, _)) = excluded(&name) {
+        window.window_name = Some(name);
+        let Some(base) = base else { return Ok(window) };
+        name = base;
+    }
     let base = named(known, &name)?;
     let name = fold(&name);
     let refused = |what: &str| {

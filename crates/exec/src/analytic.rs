@@ -34,12 +34,12 @@ use std::time::Duration;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::Result as DfResult;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::logical_expr::{Expr, LogicalPlan, WindowFunctionDefinition};
+use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::scalar_subquery::ScalarSubqueryExec;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
@@ -48,7 +48,7 @@ use datafusion::prelude::SessionConfig;
 use futures::channel::oneshot;
 use futures::future::{AbortHandle, abortable};
 use futures::{FutureExt, StreamExt};
-use halcyon_aggregates::{watched, with_shared_sums, with_widened_integers};
+use halcyon_aggregates::{with_own_windows, with_shared_sums, with_widened_integers};
 use halcyon_base::memory::{self, Work};
 use halcyon_base::{clock, duty, parking};
 use halcyon_operators::{
@@ -416,7 +416,7 @@ impl AnalyticalPlan {
             let shared = if self.is_plain { logical } else { with_shared_sums(logical)? };
             let checked = semantics::with_checked_arithmetic(shared)?;
             let checked = intervals::with_keys(like::with_searches(checked)?)?;
-            let checked = with_watched_windows(with_widened_integers(checked)?)?;
+            let checked = with_own_windows(with_widened_integers(checked)?)?;
             let mut state = match self.is_plain {
                 true => SessionStateBuilder::new_from_existing(self.df.bare().clone())
                     .with_physical_optimizer_rules(physical_rules().collect())
@@ -783,29 +783,6 @@ impl Drop for BatchStream {
             drop_deep(plan);
         }
     }
-}
-
-/// Window functions that are aggregates look whether the statement is to end.
-fn with_watched_windows(plan: LogicalPlan) -> DfResult<LogicalPlan> {
-    let watch = |expr: Expr| {
-        Ok(match expr {
-            Expr::WindowFunction(mut call) => match &call.fun {
-                WindowFunctionDefinition::AggregateUDF(function) => {
-                    call.fun = WindowFunctionDefinition::AggregateUDF(watched(function));
-                    Transformed::yes(Expr::WindowFunction(call))
-                }
-                WindowFunctionDefinition::WindowUDF(_) => {
-                    Transformed::no(Expr::WindowFunction(call))
-                }
-            },
-            other => Transformed::no(other),
-        })
-    };
-    let watched = plan.transform_up_with_subqueries(|node| match node {
-        LogicalPlan::Window(_) => node.map_expressions(|expr| expr.transform_up(watch)),
-        node => Ok(Transformed::no(node)),
-    });
-    watched.data()
 }
 
 impl Late {

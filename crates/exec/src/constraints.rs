@@ -5,6 +5,7 @@ use datafusion::common::ScalarValue;
 use halcyon_base::ids::{IndexId, RowId};
 use halcyon_store::{KeyBuf, Partition, Value, ValueRef};
 
+use crate::key_types;
 use halcyon_catalog::{Check, ForeignKey, Table, partition_of};
 use halcyon_derived::row_schema;
 use halcyon_plan::bind::Binder;
@@ -158,13 +159,10 @@ impl KeyLookup {
             let found = key.target_columns.iter().position(|own| *own == column);
             found.expect("the index covers exactly these columns")
         };
-        let types = key.columns.iter().zip(&key.target_columns).map(|(own, theirs)| {
-            (table.columns[*own as usize].ty, target.columns[*theirs as usize].ty)
-        });
         KeyLookup {
             index: index.id,
             order: index.columns.iter().map(|column| position(column.column)).collect(),
-            types: types.collect(),
+            types: key_types::types(table, key, target),
             partition_by: target.partition_column().map(position),
             partitions: target.cells.len() as u32,
         }
@@ -179,13 +177,7 @@ impl KeyLookup {
     /// The value in the type of the target's column; `None` if that type has no such value.
     fn convert<'v>(&self, values: &[ValueRef<'v>], position: usize) -> Option<ValueRef<'v>> {
         let (own, theirs) = self.types[position];
-        if own.storage() == theirs.storage() {
-            return Some(values[position]);
-        }
-        match halcyon_value::integer::widen(values[position]) {
-            Some(value) => coerce::fit_integer(value, theirs),
-            None => Some(values[position]),
-        }
+        key_types::exactly(values[position], own, theirs)
     }
 
     /// The row that `values` (in the foreign key's order, no NULL among them) refer to.

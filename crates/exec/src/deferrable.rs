@@ -94,7 +94,7 @@ impl DeferrableCheck {
             let own = lock(tx, target, limits)?;
             changes.judge_referenced(
                 tx,
-                Referrers::new(owner.clone(), key.clone()),
+                Referrers::new(owner.clone(), key.clone(), target),
                 &theirs,
                 &own,
             )?;

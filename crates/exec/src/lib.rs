@@ -15,6 +15,7 @@ pub mod deadline;
 pub mod deferrable;
 pub mod dml;
 pub mod executor;
+pub mod key_types;
 mod lookups;
 mod outline;
 pub mod point;

@@ -7,10 +7,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::key_types;
 use halcyon_base::ids::{IndexId, RowId};
 use halcyon_catalog::{ForeignKey, Table};
-use halcyon_sql::coerce::fit_integer;
-use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::error::Result;
+use halcyon_sql::types::SqlType;
 use halcyon_store::{KeyBuf, Partition, Value, ValueRef};
 use halcyon_value::integer::widen;
 
@@ -22,6 +23,8 @@ pub(crate) struct Referrers {
     pub table: Arc<Table>,
     /// An index of that table whose first columns are those of the key, and their order.
     index: Option<(IndexId, Vec<usize>)>,
+    /// Types by position in the key's list: its own column's and those of the columns referred to.
+    types: Vec<(SqlType, SqlType)>,
 }
 
 /// Whether the table that `key` refers to has a row with these `values` of the columns referred to.
@@ -70,9 +73,10 @@ fn referring_index(referrer: &Table, key: &ForeignKey) -> Option<(IndexId, Vec<u
 }
 
 impl Referrers {
-    /// The referrers of `key`, a constraint of `table`.
-    pub fn new(table: Arc<Table>, key: ForeignKey) -> Self {
-        Referrers { index: referring_index(&table, &key), key, table }
+    /// The referrers of `key`, a constraint of `table`, to `target`.
+    pub fn new(table: Arc<Table>, key: ForeignKey, target: &Table) -> Self {
+        let types = key_types::types(&table, &key, target);
+        Referrers { index: referring_index(&table, &key), key, table, types }
     }
 
     /// Rows that refer to one of `keys`: (which key, partition, row).
@@ -89,10 +93,9 @@ impl Referrers {
         let partitions = 0..self.table.cells.len() as u32;
         if let Some((index, order)) = &self.index {
             for (which, values) in keys.iter().enumerate() {
-                // A key that the referring columns cannot hold has no referrers.
-                let Ok(own) = self.as_own(values) else { continue };
+                let Some(own) = self.exactly(values) else { continue };
                 let ordered: Vec<ValueRef<'_>> =
-                    order.iter().map(|position| own[*position].as_ref()).collect();
+                    order.iter().map(|position| own[*position]).collect();
                 for number in partitions.clone() {
                     let index = partition(number).index(*index);
                     let index = index.expect("every partition has the index");
@@ -105,7 +108,7 @@ impl Referrers {
         let wanted: HashMap<Vec<u8>, usize> = keys
             .iter()
             .enumerate()
-            .map(|(which, values)| (encode(values.iter().map(Value::as_ref)), which))
+            .filter_map(|(which, values)| Some((encode(self.exactly(values)?.into_iter()), which)))
             .collect();
         for number in partitions {
             for row in partition(number).rows() {
@@ -118,21 +121,18 @@ impl Referrers {
         found
     }
 
-    /// Values of the columns referred to, as the referring columns have them. Errors: 22003.
+    /// Values of the columns referred to, as the referring columns hold them; `None` if these cannot hold them, so that
+    /// nothing refers to the key.
+    fn exactly<'v>(&self, values: &'v [Value]) -> Option<Vec<ValueRef<'v>>> {
+        let own = self.types.iter().zip(values);
+        own.map(|((own, theirs), value)| key_types::exactly(value.as_ref(), *theirs, *own))
+            .collect()
+    }
+
+    /// Values of the columns referred to, as the referring columns get them. Errors: 22003.
     pub fn as_own(&self, values: &[Value]) -> Result<Vec<Value>> {
-        let convert = |(column, value): (&u16, &Value)| {
-            let ty = self.table.columns[*column as usize].ty;
-            match widen(value.as_ref()) {
-                None => Ok(value.clone()),
-                Some(wide) => fit_integer(wide, ty).map(|v| v.to_owned()).ok_or_else(|| {
-                    SqlError::new(
-                        SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
-                        format!("{ty} out of range"),
-                    )
-                }),
-            }
-        };
-        self.key.columns.iter().zip(values).map(convert).collect()
+        let own = self.types.iter().zip(values);
+        own.map(|((own, theirs), value)| key_types::assigned(value, *theirs, *own)).collect()
     }
 }
 

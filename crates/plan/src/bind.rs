@@ -926,6 +926,9 @@ impl ContextProvider for Context<'_> {
         if name == halcyon_dialect::ROW {
             return Some(row_sets::function());
         }
+        if name == halcyon_dialect::windows::EXCLUDE {
+            return Some(halcyon_aggregates::excluding::marker(name));
+        }
         if name == collated::MARKER {
             return Some(collated::function());
         }

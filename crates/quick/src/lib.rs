@@ -19,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 mod exprs;
+pub mod frames;
 pub mod plain_words;
 mod statements;
 mod tokens;

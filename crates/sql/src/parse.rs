@@ -23,6 +23,7 @@ use crate::stack::with_stack_for_tokens;
 use crate::syntax::{self, Lines, Statement, at, from_tokenizer, too_deep};
 pub use crate::syntax::{DEPTH_MAX, NESTING_MAX};
 use crate::unicode;
+pub use halcyon_quick::frames;
 use halcyon_quick::plain_words;
 
 /// A statement and where it came from.
@@ -79,6 +80,7 @@ pub fn parse_tokens(text: &str) -> Result<Vec<Parsed<'_>>> {
     let mut tokens = with_signs_apart(tokens);
     plain_words::marked(&mut tokens);
     unicode::settle(&mut tokens)?;
+    frames::settle(&mut tokens);
     let lines = Lines::of(text);
     let mut statements = Vec::new();
     let mut rest = tokens.as_slice();

@@ -1,6 +1,7 @@
-//! `U&'…'`: texts with characters by their numbers, which begin with a backslash or with what UESCAPE names.
+//! `U&'…'` and `U&"…"`: texts and names with characters by their numbers, which begin with a backslash or with what
+//! UESCAPE names.
 //!
-//! The SQL parser's tokens have the numbers behind backslashes read already.
+//! The SQL parser's tokens have the numbers behind backslashes in texts read already.
 
 use std::mem::take;
 
@@ -9,28 +10,53 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 use crate::error::{Result, SqlError, SqlState};
 use crate::syntax::is_word;
 
-/// Makes plain texts of such tokens, which DataFusion's planner does not know.
+/// Makes plain texts and names of such tokens, which DataFusion's planner does not know.
 ///
 /// Errors: 42601 for a character that UESCAPE may not name, and for numbers that are none.
 pub(crate) fn settle(tokens: &mut [TokenWithSpan]) -> Result<()> {
     for at in 0..tokens.len() {
-        let Token::UnicodeStringLiteral(text) = &mut tokens[at].token else { continue };
-        let mut text = take(text);
+        let is_name = begins_name(&tokens[at..]);
+        let place = if is_name { at + 2 } else { at };
+        let mut text = match &mut tokens[place].token {
+            Token::UnicodeStringLiteral(text) => take(text),
+            Token::Word(name) if is_name => take(&mut name.value),
+            _ => continue,
+        };
+        let mut named = is_name.then(|| "\\".to_owned());
         let blank = |token: &Token| matches!(token, Token::Whitespace(_));
         let next = |from: usize| (from..tokens.len()).find(|at| !blank(&tokens[*at].token));
-        let word = next(at + 1).filter(|at| is_word(&tokens[*at].token, "UESCAPE"));
+        let word = next(place + 1).filter(|at| is_word(&tokens[*at].token, "UESCAPE"));
         let escape = word.and_then(|word| next(word + 1));
         if let (Some(word), Some(escape)) = (word, escape)
-            && let Token::SingleQuotedString(named) = &tokens[escape].token
+            && let Token::SingleQuotedString(given) = &tokens[escape].token
         {
-            text = read(&text, named)?;
+            named = Some(given.clone());
             for gone in [word, escape] {
                 tokens[gone].token = Token::Whitespace(Whitespace::Space);
             }
         }
-        tokens[at].token = Token::SingleQuotedString(text);
+        if let Some(named) = named {
+            text = read(&text, &named)?;
+        }
+        match &mut tokens[place].token {
+            Token::Word(name) => name.value = text,
+            token => *token = Token::SingleQuotedString(text),
+        }
+        for gone in &mut tokens[at..place] {
+            gone.token = Token::Whitespace(Whitespace::Space);
+        }
     }
     Ok(())
+}
+
+/// Whether the tokens begin with `U&"…"`, which has no blank in it.
+fn begins_name(tokens: &[TokenWithSpan]) -> bool {
+    matches!(tokens, [u, and, name, ..]
+        if matches!(&u.token, Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("u"))
+            && and.token == Token::Ampersand
+            && matches!(&name.token, Token::Word(word) if word.quote_style == Some('"'))
+            && u.span.end == and.span.start
+            && and.span.end == name.span.start)
 }
 
 fn wrong(message: &str) -> SqlError {

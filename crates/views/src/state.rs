@@ -92,6 +92,8 @@ impl RowsWritten {
 /// When which thread may touch the state is said in [`halcyon_txn::view`].
 pub(crate) struct ViewState {
     pub engine: ViewEngine,
+    /// The inputs as they were when the view was filled: their columns may stand elsewhere in the tables by now, which
+    /// the [`MaintainedView`](crate::MaintainedView) of a catalog knows.
     pub inputs: Arc<[ViewInput]>,
     columns: Vec<ViewColumn>,
     /// Whether the last word of an output row says how many times the view has the row.

@@ -84,7 +84,7 @@ impl StreamViews {
     /// Whether the same views read both streams, through the same inputs.
     pub fn are_those_of(&self, other: &StreamViews) -> bool {
         let of = |views: &Self| -> Vec<_> {
-            views.readers.iter().map(|one| (Arc::as_ptr(&one.view), one.input)).collect()
+            views.readers.iter().map(|one| (Arc::as_ptr(one.view.cell()), one.input)).collect()
         };
         of(self) == of(other)
     }

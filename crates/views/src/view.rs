@@ -89,7 +89,7 @@ impl ViewProgram {
             state.write_for_good(&mut rows, cancel)?;
         }
         progress::rows(rows.row_count());
-        let memory = ViewMemory::new(budget);
+        let memory = Arc::new(ViewMemory::new(budget));
         memory.account(&state.engine)?;
         let is_in_cell = state.engine.is_cell();
         let cell = Arc::new(ViewCell::new(u64::from(id.0), cell(rows), state));
@@ -107,7 +107,7 @@ pub struct MaintainedView {
     cell: Arc<ViewCell<ViewState>>,
     inputs: Arc<[ViewInput]>,
     feed: Arc<ViewFeed>,
-    memory: ViewMemory,
+    memory: Arc<ViewMemory>,
     is_in_cell: bool,
 }
 
@@ -130,6 +130,23 @@ impl MaintainedView {
     /// The view's id as a table.
     pub fn id(&self) -> TableId {
         self.id
+    }
+
+    /// The same running view for later versions of the catalog, in which the columns of a table that the view reads
+    /// stand elsewhere: `place` has the new place of each. Engine, rows, subscribers and memory are shared.
+    pub fn with_columns_at(&self, table: TableId, place: impl Fn(u16) -> u16) -> MaintainedView {
+        let mut inputs = self.inputs.to_vec();
+        for input in inputs.iter_mut().filter(|input| input.table == table) {
+            input.columns.iter_mut().for_each(|column| *column = place(*column));
+        }
+        MaintainedView {
+            id: self.id,
+            cell: Arc::clone(&self.cell),
+            inputs: inputs.into(),
+            feed: Arc::clone(&self.feed),
+            memory: Arc::clone(&self.memory),
+            is_in_cell: self.is_in_cell,
+        }
     }
 
     /// The hidden partition of the view's rows.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use datafusion::common::TableReference;
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast;
 use halcyon_base::ids::TableId;
 use halcyon_delta::{Certificate, Facts, Unsupported};
@@ -17,13 +17,14 @@ use halcyon_views::{
     ViewProgram,
 };
 
-use halcyon_catalog::{Catalog, Index, Relation, Table};
+use halcyon_catalog::{Catalog, Check, Column, Index, Relation, Table};
 use halcyon_collations::Collation;
 use halcyon_exec::view_errors::view_error;
 use halcyon_plan::bind::{Binder, result_columns};
+use halcyon_sql::diagnose::sql_error;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::fold;
-use halcyon_sql::parse::parse_expr;
+use halcyon_sql::parse::{parse_expr, parse_query};
 use halcyon_sql::syntax::{ViewCell, ViewPlace};
 use halcyon_sql::types::SqlType;
 
@@ -58,6 +59,29 @@ pub(crate) fn define(
     let settled = binder.view_query(query, text)?;
     let collations = settled.columns.iter().map(|own| own.as_deref().cloned()).collect();
     Ok(Definition { collations, ..of_plan(binder.catalog, &settled.plan, cancel)? })
+}
+
+/// Compiles the stored query of a view with `width` columns: a query with `*` gives more once a table that it reads has
+/// another column, and the view has those that it had. Errors: those of [`define`].
+pub(crate) fn define_stored(
+    binder: &Binder<'_>,
+    text: &str,
+    width: usize,
+    cancel: &CancelToken,
+) -> Result<Definition> {
+    let settled = binder.view_query(&parse_query(text)?, "")?;
+    let collations =
+        settled.columns.iter().map(|own| own.as_deref().cloned()).take(width).collect();
+    let columns = settled.plan.schema().columns();
+    let plan = match columns.len() > width {
+        false => settled.plan,
+        true => {
+            let first = columns.into_iter().take(width).map(Expr::Column);
+            let cut = LogicalPlanBuilder::from(settled.plan).project(first);
+            cut.and_then(LogicalPlanBuilder::build).map_err(|error| sql_error(error, ""))?
+        }
+    };
+    Ok(Definition { collations, ..of_plan(binder.catalog, &plan, cancel)? })
 }
 
 fn of_plan(catalog: &Arc<Catalog>, plan: &LogicalPlan, cancel: &CancelToken) -> Result<Definition> {
@@ -152,7 +176,8 @@ impl Facts for CatalogFacts<'_> {
     fn never_negative(&self, table: &TableReference, column: usize) -> bool {
         let Some(table) = self.table(table) else { return false };
         let name = &table.columns[column].name;
-        table.checks.iter().any(|check| {
+        let judged = |check: &&Check| !check.not_valid;
+        table.checks.iter().filter(judged).any(|check| {
             parse_expr(&check.expr).is_ok_and(|condition| keeps_positive(&condition, name))
         })
     }
@@ -192,6 +217,45 @@ pub(crate) fn cell_choice(cell: ViewCell, later: bool) -> Option<CellChoice> {
 }
 
 impl Definition {
+    /// Whether the columns are those of a view's table, by their types: CREATE MATERIALIZED VIEW may have named them.
+    pub fn fits(&self, columns: &[Column]) -> bool {
+        let types = self.columns.iter().zip(columns).all(|((_, ty), own)| *ty == own.ty);
+        self.columns.len() == columns.len() && types
+    }
+
+    /// Whether `later` is the same program with the same columns, if it reads the columns of tables at other places:
+    /// `place` has the place of a column now, if it has one.
+    pub fn is_same(&self, later: &Definition, place: impl Fn(TableId, u16) -> Option<u16>) -> bool {
+        let moved = |input: &ViewInput| -> Option<Vec<u16>> {
+            input.columns.iter().map(|column| place(input.table, *column)).collect()
+        };
+        let reads_same = |(input, later): (&ViewInput, &ViewInput)| {
+            input.table == later.table
+                && input.relation == later.relation
+                && moved(input).as_ref() == Some(&later.columns)
+        };
+        // Programs have no comparison but their text. What they say to people has numbers of the tables' columns.
+        let text = |definition: &Definition| {
+            let mut program = definition.program.clone();
+            program.relations.iter_mut().for_each(|relation| {
+                relation.source_columns.clear();
+                relation.name.clear();
+            });
+            program.maps.iter_mut().for_each(|map| {
+                map.name.clear();
+                map.definition.clear();
+            });
+            let statements =
+                program.triggers.iter_mut().flat_map(|trigger| &mut trigger.statements);
+            statements.for_each(|statement| statement.comment.clear());
+            format!("{program:?}")
+        };
+        self.columns == later.columns
+            && self.inputs.len() == later.inputs.len()
+            && self.inputs.iter().zip(&later.inputs).all(reads_same)
+            && text(self) == text(later)
+    }
+
     /// Tables that the view reads, by ascending id.
     pub fn reads(&self) -> Vec<TableId> {
         let reads: BTreeSet<TableId> = self.inputs.iter().map(|input| input.table).collect();

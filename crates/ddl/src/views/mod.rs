@@ -13,7 +13,7 @@ mod packed;
 mod revive;
 mod stream;
 
-pub(crate) use define::{Definition, cell_choice, define};
+pub(crate) use define::{Definition, cell_choice, define, define_stored};
 pub use explain::{maintenance, query_of, triggers, view_of};
 pub use packed::PackedPlan;
 pub use revive::revive;

@@ -7,14 +7,13 @@ use halcyon_store::Partition;
 use halcyon_txn::{CancelToken, PartitionCell};
 use halcyon_views::MaintainedView;
 
-use super::define::{cell_choice, define};
+use super::define::{cell_choice, define_stored};
 use halcyon_catalog::materialized::MaterializedView;
 use halcyon_catalog::session_vars::SessionVars;
 use halcyon_catalog::{Catalog, Table, TableKind};
 use halcyon_plan::bind::Binder;
 use halcyon_plan::engine::DataFusion;
 use halcyon_sql::error::Result;
-use halcyon_sql::parse::parse_query;
 
 /// Gives every materialized view its engine and its rows, in the order of their ids, which puts
 /// each after those that it reads. Nobody uses the catalog yet.
@@ -48,9 +47,8 @@ fn revive_one(
     let view = table.materialized().expect("the caller asks for views");
     let session = SessionVars::of_engine();
     let binder = Binder::new(catalog, &session, df);
-    let query = parse_query(&view.query)?;
     let never = CancelToken::new();
-    let mut definition = define(&binder, &query, "", &never)?;
+    let mut definition = define_stored(&binder, &view.query, table.columns.len(), &never)?;
     // A database is opened even where no cell can be had: who uses the view is told so.
     definition.cell = cell_choice(view.cell, true);
     let mut rows = Partition::new(table.store_schema());

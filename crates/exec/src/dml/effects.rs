@@ -21,7 +21,7 @@ use super::walk::{LOOK_ROWS, PAUSE_ROWS};
 use super::{Scope, WriteContext, owned};
 use crate::constraints::still_referenced;
 use crate::referrers::{Referrers, target_has};
-use halcyon_catalog::{Action, ForeignKey, Table};
+use halcyon_catalog::{Action, Table};
 use halcyon_sql::coerce::Arena;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 
@@ -154,7 +154,13 @@ impl Effects {
                 changed_node = Some(self.node(scope, &referrer)?);
                 open.push((referrer.id, changes));
             }
-            self.add_incoming(scope, node, referrer, key, at, changed_node)?;
+            self.add_incoming(
+                scope,
+                node,
+                Referrers::new(referrer, key, &table),
+                at,
+                changed_node,
+            )?;
         }
         Ok(())
     }
@@ -163,11 +169,11 @@ impl Effects {
         &mut self,
         scope: &mut Scope<'_>,
         node: usize,
-        referrer: Arc<Table>,
-        key: ForeignKey,
+        referrers: Referrers,
         at: usize,
         changed_node: Option<usize>,
     ) -> Result<()> {
+        let Referrers { key, table: referrer, .. } = &referrers;
         let known = self.nodes[node].incoming.iter_mut().find(|known| {
             known.referrers.key.name == key.name && known.referrers.table.id == referrer.id
         });
@@ -178,12 +184,12 @@ impl Effects {
         let mut defaults = Vec::new();
         if [key.on_delete, key.on_update].contains(&Action::SetDefault) {
             for column in &key.columns {
-                defaults.push(source::default(&scope.binder, &referrer, *column)?);
+                defaults.push(source::default(&scope.binder, referrer, *column)?);
             }
         }
         self.nodes[node].incoming.push(Incoming {
             judged: key.deferral.is_none() && !scope.puts_off,
-            referrers: Referrers::new(referrer, key),
+            referrers,
             at,
             node: changed_node,
             defaults,

@@ -153,6 +153,34 @@ fn tables_and_all_about_them_survive() {
 }
 
 #[test]
+fn views_over_altered_tables_survive() {
+    survives(
+        "altered",
+        &[
+            "CREATE TABLE sale (spare TEXT, g TEXT, id INT PRIMARY KEY, amount INT NOT NULL)",
+            "CREATE MATERIALIZED VIEW totals AS SELECT g, sum(amount) AS total FROM sale GROUP BY g",
+            "CREATE MATERIALIZED VIEW all_of_it AS SELECT s.id, amount FROM sale AS s WHERE s.g <> 'x'",
+            "CREATE VIEW seen AS SELECT id, g FROM sale",
+            "CREATE TABLE wide (a INT, b TEXT)",
+            "CREATE MATERIALIZED VIEW starred AS SELECT * FROM wide WHERE a > 0",
+            "ALTER TABLE wide ADD COLUMN c INT DEFAULT 7",
+            "INSERT INTO wide VALUES (1, 'x', 2), (1, 'x', 3)",
+            "INSERT INTO sale VALUES ('s', 'a', 1, 10), ('s', 'b', 2, 20), ('s', 'a', 3, 30)",
+            "ALTER TABLE sale DROP COLUMN spare",
+            "INSERT INTO sale VALUES ('b', 4, 40)",
+            "ALTER TABLE sale RENAME COLUMN g TO region",
+            "ALTER TABLE sale RENAME COLUMN amount TO g",
+            "ALTER TABLE sale ALTER COLUMN g DROP NOT NULL",
+            "ALTER TABLE sale ADD COLUMN amount INT DEFAULT 3",
+            "INSERT INTO sale VALUES ('b', 5, NULL, 1)",
+            "ALTER MATERIALIZED VIEW totals RENAME COLUMN total TO whole",
+            "ALTER TABLE sale RENAME TO sold",
+            "ALTER VIEW seen RENAME COLUMN g TO place",
+        ],
+    );
+}
+
+#[test]
 fn unique_indexes_of_materialized_views_survive() {
     let folder = Folder::new("unique_views");
     let database = Database::open(folder.path()).expect("a new database");

@@ -466,7 +466,10 @@ pub(super) fn alter_table_schema(reader: &mut Reader<'_>) -> Result<DdlStatement
 fn move_relation(reader: &mut Reader<'_>, kind: RelationKind) -> Result<DdlStatement> {
     let if_exists = reader.if_exists();
     let name = reader.name()?;
-    let to = move_to(reader)?;
+    let to = match kind {
+        RelationKind::MaterializedView => move_with_columns(reader)?,
+        _ => move_to(reader)?,
+    };
     Ok(DdlStatement::Move { kind, name, if_exists, to })
 }
 

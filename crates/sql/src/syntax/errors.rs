@@ -69,27 +69,12 @@ pub(crate) fn from_parser(error: ParserError, text: &str) -> SqlError {
     let (message, location) = split_location(&message);
     match message.strip_prefix("Expected: ").and_then(|rest| rest.rsplit_once(", found: ")) {
         Some((expected, "EOF" | ";")) => at_end(expected, text),
-        Some((_, found)) if is_frame_exclusion(found, location, text) => {
-            at(SqlError::unsupported("EXCLUDE in the frame of a window"), location, text)
-        }
         Some((expected, found)) => unexpected(found, expected, location, text),
         None => {
             let message = format!("syntax error: {}", decapitalize(message));
             at(SqlError::new(SqlState::SYNTAX_ERROR, message), location, text)
         }
     }
-}
-
-/// Whether EXCLUDE stands where the frame of a window ends.
-fn is_frame_exclusion(found: &str, location: Option<Location>, text: &str) -> bool {
-    let place = location.filter(|_| found.eq_ignore_ascii_case("EXCLUDE"));
-    place.is_some_and(|place| {
-        let (head, rest) = text.split_at(Lines::of(text).place(place).0);
-        let last = head.split_whitespace().next_back().unwrap_or_default().to_uppercase();
-        let next = rest.split_whitespace().nth(1).unwrap_or_default().trim_end_matches(')');
-        ["ROW", "PRECEDING", "FOLLOWING"].contains(&&*last)
-            && ["CURRENT", "GROUP", "TIES"].iter().any(|kind| next.eq_ignore_ascii_case(kind))
-    })
 }
 
 /// Splits the parser's ` at Line: 1, Column: 8` off its message.

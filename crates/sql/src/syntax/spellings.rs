@@ -35,7 +35,6 @@ use crate::identifier::last;
 /// - `a integer ARRAY` is `a integer[]`.
 /// - `EXPLAIN (SELECT …)` has no options.
 /// - `trim(BOTH FROM x)` is `trim(BOTH ' ' FROM x)`.
-/// - `EXCLUDE NO OTHERS` of a frame excludes nothing.
 /// - `FROM ONLY t` reads `t`, which no other table inherits from.
 /// - `nextval('s'::regclass)`, and so `currval` and `setval`: these functions take names.
 /// - `INSERT INTO t … OVERRIDING SYSTEM VALUE` is `INSERT OVERWRITE INTO t …`, and with USER VALUE
@@ -177,16 +176,6 @@ pub(super) fn known_to_the_parser(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSp
                         || token_is(&tokens, &words, at - 1, &Token::Comma)) =>
             {
                 edits.push((words[at], words[at], format!("\"{VARIADIC}\" =>")));
-            }
-            Keyword::EXCLUDE
-                if at > 0
-                    && ["ROW", "PRECEDING", "FOLLOWING"]
-                        .iter()
-                        .any(|end| is(&tokens, at - 1, end))
-                    && is(&tokens, at + 1, "NO")
-                    && is(&tokens, at + 2, "OTHERS") =>
-            {
-                silent.extend(at..at + 3);
             }
             Keyword::BETWEEN if is(&tokens, at + 1, "ASYMMETRIC") => silent.push(at + 1),
             Keyword::BETWEEN if is(&tokens, at + 1, "SYMMETRIC") => {
