@@ -31,7 +31,6 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, collect_partitioned};
 use datafusion::prelude::SessionConfig;
-use futures::Stream;
 use halcyon_base::rng::Rng;
 use halcyon_spill::{Spill, SpillFolder};
 use halcyon_sql::diagnose::sql_error;
