@@ -171,6 +171,7 @@ impl ExecutionPlan for BatchSortExec {
             gathered: Gathered::default(),
             sorted: Vec::new(),
             sorted_bytes: 0,
+            other_bytes: 0,
         };
         let rows = stream::once(work.rows()).try_flatten();
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows)))
@@ -218,6 +219,8 @@ struct Work {
     sorted: Vec<RecordBatch>,
     /// Bytes of the sorted batches.
     sorted_bytes: usize,
+    /// Bytes of those that wait or are gathered.
+    other_bytes: usize,
 }
 
 impl Work {
@@ -243,6 +246,7 @@ impl Work {
         // A batch beyond what is sorted in one step comes in parts.
         let parts = (0..rows).step_by(ROWS_MAX);
         self.waiting.extend(parts.map(|first| batch.slice(first, ROWS_MAX.min(rows - first))));
+        self.other_bytes += bytes;
         self.memory.try_grow(bytes)?;
         let mut bytes = Some(bytes);
         while let Some(part) = self.waiting.front() {
@@ -284,8 +288,8 @@ impl Work {
             timer.done();
             self.sorted_bytes += get_record_batch_memory_size(&batch);
             self.sorted.push(batch);
-            self.gathered = Gathered::default();
-            self.memory.try_resize(self.sorted_bytes)?;
+            self.other_bytes -= std::mem::take(&mut self.gathered).bytes;
+            self.memory.try_resize(self.sorted_bytes + self.other_bytes)?;
             self.steps.end(rows * comparisons(rows)).await?;
         }
         Ok(())
