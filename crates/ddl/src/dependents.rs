@@ -21,7 +21,7 @@ pub(super) enum TableChange<'a> {
     Dropped { at: u16, cascade: bool },
     /// The column at this position had another name.
     Renamed { at: u16, before: &'a str },
-    /// These columns have other types.
+    /// Columns have other types.
     Retyped(&'a [u16]),
     /// A key is gone, by which queries group; with CASCADE the views that need it go, too.
     Unkeyed { cascade: bool },

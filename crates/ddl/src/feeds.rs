@@ -33,7 +33,7 @@ pub(super) enum Positions<'a> {
     Same,
     /// The column is gone, and those behind it have moved.
     Dropped(u16),
-    /// These columns have other types.
+    /// Columns have other types.
     Retyped(&'a [u16]),
     /// A column has come behind them.
     Added,

@@ -84,7 +84,7 @@ fn attributes() -> io::Result<Attributes> {
 /// right.
 ///
 /// Linux 6.12 and later do so (`sched_runtime` of `sched_setattr(2)`; Stoica and Abdel-Wahab, *Earliest Eligible Virtual Deadline
-/// First*, 1996); earlier ones ignore the wish, which [`slice`] tells. Errors: those of the kernel.
+/// First*, 1996); earlier ones ignore the wish, which [`slice()`] tells. Errors: those of the kernel.
 pub fn set_slice(slice: Duration) -> io::Result<()> {
     let attributes = Attributes {
         size: ATTRIBUTES_BYTES,

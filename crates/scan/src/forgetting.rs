@@ -100,8 +100,8 @@ fn is_above_sort(node: &dyn ExecutionPlan) -> bool {
 fn knows_too_much(node: &dyn ExecutionPlan) -> bool {
     if IS_WARY.get() {
         let known = node.equivalence_properties();
-        return !(known.eq_group().is_empty() && known.oeq_class().is_empty())
-            && !is_above_sort(node);
+        let knows_nothing = known.eq_group().is_empty() && known.oeq_class().is_empty();
+        return !knows_nothing && !is_above_sort(node);
     }
     if let Some((join_type, left, right)) = join_of(node) {
         return match join_type {
@@ -118,10 +118,10 @@ fn knows_too_much(node: &dyn ExecutionPlan) -> bool {
         && !(known.eq_group().is_empty() && known.oeq_class().is_empty())
 }
 
+type Side = Arc<dyn ExecutionPlan>;
+
 /// The type and the sides of a join that may add rows.
-fn join_of(
-    node: &dyn ExecutionPlan,
-) -> Option<(JoinType, &Arc<dyn ExecutionPlan>, &Arc<dyn ExecutionPlan>)> {
+fn join_of(node: &dyn ExecutionPlan) -> Option<(JoinType, &Side, &Side)> {
     if let Some(join) = node.downcast_ref::<HashJoinExec>() {
         return Some((*join.join_type(), join.left(), join.right()));
     }

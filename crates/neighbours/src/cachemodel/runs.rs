@@ -22,9 +22,9 @@ pub struct Machine {
 pub struct Case {
     /// The machine.
     pub machine: Machine,
-    /// Its load.
+    /// The load.
     pub load: Load,
-    /// Its masks.
+    /// The masks.
     pub scheme: Scheme,
     /// Who runs.
     pub who: Who,
