@@ -297,7 +297,7 @@ mod tests {
             queries: Vec::new(),
             arms: Vec::new(),
             threads: 2,
-            memory: Some("1500kB".to_owned()),
+            memory: Some("900kB".to_owned()),
             spill: Some(folder.join("spilled")),
             write_results: Some(folder.join("results")),
             export: Some(folder.join("data")),
