@@ -6,8 +6,8 @@ use core::arch::asm;
 #[inline(always)]
 pub fn stamp() -> u64 {
     let (low, high): (u64, u64);
-    // SAFETY: the three instructions exist on every x86-64 processor, write the two named registers alone, use no stack
-    // and leave flags and memory as they are; the image leaves the counter open to the lowest privilege (CR4.TSD is 0).
+    // The image leaves the counter open to the lowest privilege (CR4.TSD is 0).
+    // SAFETY: of every x86-64 processor; they write the two named registers alone, and no stack, flags or memory.
     unsafe {
         asm!(
             "lfence", "rdtsc", "lfence",

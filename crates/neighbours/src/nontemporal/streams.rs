@@ -46,8 +46,7 @@ pub fn fill(words: &mut [u64], first: u64) {
 #[cfg(target_arch = "x86_64")]
 fn prefetch(address: *const u64) {
     use std::arch::x86_64::{_MM_HINT_NTA, _mm_prefetch};
-    // SAFETY: the instruction is of every x86-64 processor; a prefetch changes nothing that a program
-    // can read, and one of an address where no memory is does nothing.
+    // SAFETY: of every x86-64 processor; a prefetch changes nothing that can be read, at any address.
     unsafe { _mm_prefetch::<_MM_HINT_NTA>(address.cast()) }
 }
 
@@ -57,12 +56,11 @@ pub fn fill_streaming(words: &mut [u64], first: u64) {
     use std::arch::x86_64::{_mm_sfence, _mm_stream_si64};
     for (word, number) in words.iter_mut().zip(0_u64..) {
         let value = i64::from_ne_bytes(first.wrapping_add(number).to_ne_bytes());
-        // SAFETY: the instruction is of every x86-64 processor; `word` is borrowed for writing, aligned as a
-        // word is, and each pattern of bits is a word.
+        // SAFETY: of every x86-64 processor; `word` is borrowed for writing and aligned, and takes any bits.
         unsafe { _mm_stream_si64(std::ptr::from_mut(word).cast(), value) }
     }
-    // SAFETY: the instruction is of every x86-64 processor and touches no memory. The fence orders the
-    // stores above, which Rust's memory model does not know of, before everything that comes behind.
+    // The fence orders the stores above, which Rust's memory model does not know of, before what comes behind.
+    // SAFETY: of every x86-64 processor; a fence touches no memory.
     unsafe { _mm_sfence() }
 }
 
