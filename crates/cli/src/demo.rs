@@ -1,9 +1,15 @@
-//! The demo of `halcyon serve --demo`: TPC-H for queries, a shop for transactions.
+//! The demo of `halcyon serve --demo`: a market for live views, a shop for transactions, TPC-H for queries, and a
+//! workload class for each of the three.
 //!
-//! The shop's sessions run all the time at a limited rate, so that an idle machine stays cool: they
+//! Sessions run all the time at a limited rate, so that an idle machine stays cool. Traders' orders are matched or wait in the
+//! book, and a trade beyond a trader's credit is refused by an assertion. The shop's sessions
 //! place orders (taking from stock; the stock's CHECK refuses an order when it is used up), pay or
-//! cancel orders, refill stock, and delete old orders, so that the shop neither grows nor runs dry.
+//! cancel orders, refill stock, and delete old orders. Neither market nor shop grows or runs dry. A report
+//! comes every two seconds.
 
+mod market;
+mod random;
+mod reports;
 mod shop;
 
 use std::io::IsTerminal;
@@ -12,39 +18,52 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use halcyon::{Database, SqlError};
+use halcyon::{Database, Session, SqlError};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use market::Trader;
+use reports::Reporter;
 use shop::Shopper;
 
-/// Sessions that run transactions.
-const SESSIONS: u64 = 3;
-/// Pause between two transactions of a session.
-const PAUSE: Duration = Duration::from_millis(40);
+/// Sessions that run the shop's transactions.
+const SHOPPERS: u64 = 3;
+/// Sessions that run the market's.
+const TRADERS: u64 = 2;
+/// Pause between two transactions of the shop's sessions.
+const SHOP_PAUSE: Duration = Duration::from_millis(40);
+/// Pause between two orders of a trader.
+const MARKET_PAUSE: Duration = Duration::from_millis(10);
+/// Pause between two reports.
+const REPORT_PAUSE: Duration = Duration::from_secs(2);
 
-/// Three queries worth running: a large scan, a join with the shop's tables, and a system view.
-pub const QUERIES: [&str; 3] = [
+/// Queries worth running: a live view, who keeps which promise, a large scan, and a join of the shop's tables.
+pub const QUERIES: [&str; 4] = [
+    "SELECT * FROM market.book ORDER BY symbol;",
+    "SELECT workload_class_name, p99_ms, target, attainment FROM halcyon.m_workload_class_latency;",
     "SELECT l_returnflag, l_linestatus, sum(l_quantity), avg(l_extendedprice), count(*) \
      FROM lineitem GROUP BY 1, 2 ORDER BY 1, 2;",
     "SELECT p.name, sum(i.quantity) AS sold, sum(i.quantity * i.price) AS revenue \
      FROM shop.order_items i JOIN shop.products p ON p.id = i.product_id \
      GROUP BY p.name ORDER BY revenue DESC LIMIT 5;",
-    "SELECT * FROM halcyon.sessions;",
 ];
+/// Follows a live view, until Ctrl-C.
+pub const FOLLOW: &str = "SUBSCRIBE market.book;";
+/// Asks for more than the trader's credit, which the assertion refuses.
+pub const REFUSED: &str = "INSERT INTO market.trades (symbol, buyer, seller, price, volume) VALUES ('FARO', 13, 1, 273.50, 1000);";
 
 /// A database with the demo's data.
 pub struct Demo {
     database: Database,
 }
 
-/// The shop's running sessions. Dropping it ends them.
+/// The running sessions of market, shop and reports. Dropping it ends them.
 pub struct Traffic {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Demo {
-    /// Fills `database`: TPC-H at scale factor `sf`, and the shop.
+    /// Fills `database`: TPC-H at scale factor `sf`, the market and the shop, with their classes.
     pub fn load(database: &Database, sf: f64) -> Result<Self, SqlError> {
         let mut session = database.session();
         let total: u64 = halcyon_tpch::TABLES.iter().map(|table| table.rows(sf)).sum();
@@ -67,34 +86,56 @@ impl Demo {
         })?;
         bar.finish_and_clear();
         shop::create(&mut session)?;
+        market::create(&mut session)?;
+        session.batch(include_str!("demo/classes.sql"))?;
         Ok(Demo { database: database.clone() })
     }
 
-    /// Opens the shop.
+    /// Opens market and shop.
     pub fn start(self) -> Traffic {
         let stop = Arc::new(AtomicBool::new(false));
-        let start = |number| {
-            let (stop, session) = (stop.clone(), self.database.session());
-            let name = format!("shop-{number}");
-            let work = move || trade(&stop, session, number);
-            std::thread::Builder::new().name(name).spawn(work).expect("a thread can be made")
-        };
-        let threads = (0..SESSIONS).map(start).collect();
-        Traffic { stop, threads }
+        let mut traffic = Traffic { stop, threads: Vec::new() };
+        for number in 0..SHOPPERS {
+            let make = move |session| Shopper::new(session, number);
+            traffic.add(&self.database, "the shop", SHOP_PAUSE, make, Shopper::act);
+        }
+        for number in 0..TRADERS {
+            let make = move |session| Trader::new(session, number);
+            traffic.add(&self.database, "the market", MARKET_PAUSE, make, Trader::act);
+        }
+        traffic.add(&self.database, "reports", REPORT_PAUSE, Reporter::new, Reporter::act);
+        traffic
     }
 }
 
-fn trade(stop: &AtomicBool, session: halcyon::Session, number: u64) {
-    let mut shopper = match Shopper::new(session, number) {
-        Ok(shopper) => shopper,
-        Err(error) => return tracing::error!(%error, "the shop stays closed"),
-    };
-    while !stop.load(Ordering::Relaxed) {
-        // Refused orders are part of the business; any other error is worth knowing.
-        if let Err(error) = shopper.act() {
-            tracing::warn!(%error, "a transaction of the shop failed");
-        }
-        std::thread::park_timeout(PAUSE);
+impl Traffic {
+    /// A thread with a session of `name` that acts, pauses, and acts again.
+    fn add<T>(
+        &mut self,
+        database: &Database,
+        name: &'static str,
+        pause: Duration,
+        make: impl FnOnce(Session) -> Result<T, SqlError> + Send + 'static,
+        act: impl Fn(&mut T) -> Result<(), SqlError> + Send + 'static,
+    ) {
+        let (stop, session) = (self.stop.clone(), database.session());
+        let work = move || {
+            let mut actor = match make(session) {
+                Ok(actor) => actor,
+                Err(error) => {
+                    return tracing::error!(%error, name, "a part of the demo does not begin");
+                }
+            };
+            while !stop.load(Ordering::Relaxed) {
+                // Refused orders are part of the business; any other error is worth knowing.
+                if let Err(error) = act(&mut actor) {
+                    tracing::warn!(%error, name, "a transaction of the demo failed");
+                }
+                std::thread::park_timeout(pause);
+            }
+        };
+        let thread = std::thread::Builder::new().name("demo".to_owned()).spawn(work);
+        self.threads.push(thread.expect("a thread can be made"));
     }
 }
 
@@ -109,28 +150,78 @@ impl Drop for Traffic {
     }
 }
 
+/// Checks rules, each a name and a query whose number is 0 where the rule holds.
+#[cfg(test)]
+fn holds(session: &mut Session, rules: &[(&str, &str)]) -> Result<(), String> {
+    for (rule, text) in rules {
+        let mut rows = session.query(*text, &[]).map_err(|error| format!("{text}: {error}"))?;
+        let row = rows.next().map_err(|error| error.to_string())?.ok_or("no count")?;
+        if row.get::<i64>(0).map_err(|error| error.to_string())? != 0 {
+            return Err((*rule).to_owned());
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn count(session: &mut Session, text: &str) -> i64 {
+        let mut rows = session.query(text, &[]).unwrap();
+        rows.next().unwrap().unwrap().get::<i64>(0).unwrap()
+    }
+
     #[test]
-    fn the_shop_trades_and_the_queries_answer() {
+    fn market_and_shop_trade_and_the_queries_answer() {
         let database = Database::in_memory();
         let traffic = Demo::load(&database, 0.01).unwrap().start();
         let mut session = database.session();
-        let count = |session: &mut halcyon::Session, text: &str| {
-            let mut rows = session.query(text, &[]).unwrap();
-            rows.next().unwrap().unwrap().get::<i64>(0).unwrap()
-        };
         let deadline = std::time::Instant::now() + Duration::from_secs(60);
-        while count(&mut session, "SELECT count(*) FROM shop.payments") < 5 {
-            assert!(std::time::Instant::now() < deadline, "nobody pays");
-            std::thread::sleep(Duration::from_millis(20));
+        for (what, wanted) in [
+            ("SELECT count(*) FROM shop.payments", 5),
+            ("SELECT count(*) FROM market.trades", 50),
+            (
+                "SELECT count(*) FROM halcyon.m_workload_class_latency WHERE statement_count > 0 \
+                 AND workload_class_name IN ('market', 'shop', 'reports')",
+                3,
+            ),
+        ] {
+            while count(&mut session, what) < wanted {
+                assert!(std::time::Instant::now() < deadline, "{what}");
+                std::thread::sleep(Duration::from_millis(20));
+            }
         }
         for query in QUERIES {
             assert!(session.execute(query, &[]).unwrap() > 0, "{query}");
         }
         drop(traffic);
         shop::check(&mut session).unwrap();
+        market::check(&mut session).unwrap();
+    }
+
+    #[test]
+    fn the_assertion_refuses_orders_that_leave_no_trace() {
+        let database = Database::in_memory();
+        let mut session = database.session();
+        market::create(&mut session).unwrap();
+        let mut trader = Trader::new(database.session(), 1).unwrap();
+        while trader.refused() < 5 {
+            trader.act().unwrap();
+        }
+        market::check(&mut session).unwrap();
+        let before = count(&mut session, "SELECT count(*) FROM market.trades");
+        let error = session.execute(REFUSED, &[]).unwrap_err();
+        assert!(
+            error.to_string().starts_with("23514: assertion \"within_credit\" is violated"),
+            "{error}"
+        );
+        assert_eq!(count(&mut session, "SELECT count(*) FROM market.trades"), before);
+        for (view, kept) in [("orders", 7 * 160), ("trades", 20_000 + 2_000)] {
+            assert!(
+                count(&mut session, &format!("SELECT count(*) FROM market.{view}")) < kept,
+                "{view}"
+            );
+        }
     }
 }

@@ -42,7 +42,7 @@ pub struct Options {
     /// Address and port of the web console, of /metrics, /health and /ready
     #[arg(long, value_name = "ADDRESS")]
     pub http: Option<SocketAddr>,
-    /// Fill the database with TPC-H and a shop, and let transactions run against the shop
+    /// Fill the database with a market, a shop and TPC-H, and let orders, transactions and reports run against these
     #[arg(long)]
     pub demo: bool,
     /// Scale factor of the demo's TPC-H data
@@ -297,6 +297,11 @@ fn invitation(address: SocketAddr, demo: bool) -> String {
         for query in crate::demo::QUERIES {
             text.push_str(&format!("  {query}\n"));
         }
+        text.push_str(&format!("\na live view, until Ctrl-C\n  {}\n", crate::demo::FOLLOW));
+        text.push_str(&format!(
+            "\na trade that an assertion refuses\n  {}\n",
+            crate::demo::REFUSED
+        ));
     }
     text.push_str("\nCtrl-C ends it.");
     text

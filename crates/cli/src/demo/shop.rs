@@ -2,6 +2,8 @@
 
 use halcyon::{Session, SqlError, SqlState, Statement, params};
 
+use super::random::Random;
+
 /// Customers at the start.
 const CUSTOMERS: i32 = 1_000;
 /// Products sold.
@@ -56,21 +58,14 @@ pub fn check(session: &mut Session) -> Result<(), String> {
         ),
         ("stock is negative", "SELECT count(*) FROM shop.stock WHERE quantity < 0"),
     ];
-    for (rule, text) in rules {
-        let mut rows = session.query(text, &[]).map_err(|error| error.to_string())?;
-        let row = rows.next().map_err(|error| error.to_string())?.ok_or("no count")?;
-        if row.get::<i64>(0).map_err(|error| error.to_string())? != 0 {
-            return Err(rule.to_owned());
-        }
-    }
-    Ok(())
+    super::holds(session, &rules)
 }
 
 /// A session that acts for the customers.
 pub struct Shopper {
     session: Session,
     statements: Statements,
-    random: u64,
+    random: Random,
     acts: u64,
 }
 
@@ -135,7 +130,7 @@ impl Shopper {
     pub fn new(mut session: Session, number: u64) -> Result<Self, SqlError> {
         session.set("application_name", &format!("shop {number}"))?;
         let statements = Statements::new(&mut session)?;
-        Ok(Shopper { session, statements, random: 0x5EED + number * 7919, acts: 0 })
+        Ok(Shopper { session, statements, random: Random::new(number * 7919), acts: 0 })
     }
 
     /// One transaction: mostly orders and payments.
@@ -144,7 +139,7 @@ impl Shopper {
         if self.acts.is_multiple_of(250) {
             return self.tidy();
         }
-        let done = match self.below(10) {
+        let done = match self.random.below(10) {
             0..5 => self.place(),
             5..9 => self.settle(),
             _ => self.cancel(),
@@ -158,9 +153,11 @@ impl Shopper {
 
     fn place(&mut self) -> Result<(), SqlError> {
         let customer = self.customer();
-        let lines = 1 + self.below(4) as i32;
+        let lines = 1 + self.random.below(4) as i32;
         let picks: Vec<(i32, i32)> = (0..lines)
-            .map(|_| (1 + self.below(PRODUCTS as u64) as i32, 1 + self.below(5) as i32))
+            .map(|_| {
+                (1 + self.random.below(PRODUCTS as u64) as i32, 1 + self.random.below(5) as i32)
+            })
             .collect();
         let statements = &self.statements;
         self.session.transaction(|session| {
@@ -220,15 +217,7 @@ impl Shopper {
 
     /// A customer; few of them, so that their open orders are found again.
     fn customer(&mut self) -> i32 {
-        1 + self.below(CUSTOMERS as u64 / 20) as i32
-    }
-
-    /// A random number below `bound` (xorshift64).
-    fn below(&mut self, bound: u64) -> u64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        (self.random >> 11) % bound
+        1 + self.random.below(CUSTOMERS as u64 / 20) as i32
     }
 }
 

@@ -31,3 +31,6 @@ CREATE TABLE shop.payments (
     amount   NUMERIC(12,2) NOT NULL CHECK (amount > 0),
     paid     TIMESTAMPTZ NOT NULL DEFAULT now());
 CREATE INDEX orders_by_customer ON shop.orders (customer_id);
+CREATE MATERIALIZED VIEW shop.sales AS
+    SELECT p.name, SUM(i.quantity) AS sold, SUM(i.quantity * i.price) AS revenue
+    FROM shop.order_items i JOIN shop.products p ON p.id = i.product_id GROUP BY p.name;
