@@ -21,14 +21,14 @@ use datafusion::common::tree_node::{
 };
 use datafusion::common::{DFSchemaRef, Result as DfResult};
 use datafusion::datasource::{MemTable, provider_as_source};
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, col};
+use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder, col};
 use halcyon_store::Partition;
 
 use crate::point::{PointPlan, Scratch};
+use crate::repeatable::{calls, may_run_twice};
 use halcyon_catalog::Table;
 use halcyon_plan::env::{Env, Roots};
 use halcyon_plan::execution;
-use halcyon_scan::provider::{is_target, table_of};
 use halcyon_sql::diagnose::sql_error;
 use halcyon_sql::error::Result;
 use halcyon_sql::rows::RowSet;
@@ -195,21 +195,13 @@ impl Search<'_> {
     }
 }
 
-/// Whether a subtree may run by itself, perhaps in vain: it reads tables alone, none of which is written by its
-/// rows, and calls nothing that belongs to the execution or has an effect.
+/// Whether a subtree may run by itself, perhaps in vain, and calls nothing that belongs to the execution.
 fn may_be_part(node: &LogicalPlan) -> bool {
-    let mut may = true;
+    let mut may = may_run_twice(node);
     let _ = node.apply_with_subqueries(|node| {
-        if let LogicalPlan::TableScan(scan) = node {
-            may &= table_of(&scan.source).is_some() && !is_target(&scan.source.schema());
-        }
         node.apply_expressions(|expr| {
-            may &= !expr.is_volatile();
-            expr.apply(|expr| {
-                may &= !matches!(expr, Expr::ScalarFunction(call)
-                    if execution::belongs_to_execution(call.name()));
-                Ok(TreeNodeRecursion::Continue)
-            })
+            may &= !calls(expr, execution::belongs_to_execution);
+            Ok(TreeNodeRecursion::Continue)
         })
     });
     may

@@ -34,6 +34,9 @@ use halcyon_exec::point::Scratch;
 use halcyon_plan::env::{Clock, Env, Need};
 use halcyon_plan::interrupts::under;
 use halcyon_plan::lock_errors;
+use halcyon_prepare::change_over::{CHANGED_OVER, HAS_CHANGED_OVER, Limit};
+use halcyon_prepare::explain::explained_text;
+use halcyon_prepare::explanation::{Learned, companion_line, early_line};
 use halcyon_prepare::plan::{Plan, Prepared, Reach};
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::rows::RowSet;
@@ -45,9 +48,10 @@ use crate::acquire::{Acquisition, LockSet, LockWait, Locked, Snapshot};
 use crate::copying::{self, Copying, Home, Incoming};
 use crate::deferral::{Deferrals, settle};
 use crate::execute::{Ran, RowAccess, execute, read_only};
-use crate::explain::{companion_line, early_line, explain, explained_text};
+use crate::explain::explain;
 use crate::outcome::{Outcome, Tag};
 use crate::params;
+use crate::reading::{Reading, visits_max};
 use crate::session::Session;
 use crate::statement::Statement;
 use crate::suspended::Suspended;
@@ -69,6 +73,8 @@ struct Ground<'a> {
     deferrals: Option<&'a mut Deferrals>,
     /// How long the statement waits for locks before it reads a cut instead; `None` if it has to have them.
     patience: Option<Duration>,
+    /// How the statement reads, if it looks rows up.
+    reading: Reading,
 }
 
 /// How long a look-up of its own transaction waits for a lock: longer than a short write holds one, and so short
@@ -92,7 +98,8 @@ impl<'a> Ground<'a> {
         let source = Source::Locks(tx);
         let started_us = *started_us;
         let (own_catalog, deferrals, patience) = (catalog, None, None);
-        Ground { source, own_catalog, started_us, repeats, deferrals, patience }
+        let reading = Reading::BEGINNING;
+        Ground { source, own_catalog, started_us, repeats, deferrals, patience, reading }
     }
 
     /// The snapshot to which the statement is bound, if there is one already.
@@ -136,7 +143,7 @@ impl Session {
         let reach = statement.prepared().reach();
         self.vars.read_only = self.in_force.default_modes.read_only == Some(true);
         if reach == Reach::Snapshot || self.vars.read_only {
-            return self.on_cut(0, statement, params, out);
+            return self.on_cut(Reading::BEGINNING, 0, statement, params, out);
         }
         // Each exit before the commit drops the transaction, which rolls it back.
         let mut work = match resumed {
@@ -148,11 +155,11 @@ impl Session {
         };
         work.tx.begin_statement();
         let patience = statement.prepared().looks_up().then_some(PATIENCE);
-        let ground = Ground { patience, ..Ground::locks(&mut work, false) };
+        let ground = Ground { patience, reading: Reading::Few, ..Ground::locks(&mut work, false) };
         let ran = self.attempt(ground, statement, params, out);
-        if patience.is_some() && ran.as_ref().is_err_and(has_no_lock) {
+        if let Some(reading) = Reading::over_a_cut(&ran, patience.is_some()) {
             drop(work);
-            return self.on_cut(0, statement, params, out);
+            return duty::relieved(|| self.on_cut(reading, 0, statement, params, out));
         }
         let ran = ran.inspect_err(|error| self.count_loss(error))?;
         if let Ran::Queued = ran {
@@ -172,34 +179,39 @@ impl Session {
     /// Runs a statement that reads on a cut through its tables, in a transaction that began at `started_us`.
     fn on_cut(
         &mut self,
+        reading: Reading,
         started_us: i64,
         statement: &Statement,
         params: &[Value],
         out: &mut RowSet,
     ) -> Result<Ran> {
-        let (source, own_catalog) = (Source::Cut, &mut None);
-        let (repeats, deferrals, patience) = (false, None, None);
-        let ground = Ground { source, own_catalog, started_us, repeats, deferrals, patience };
-        self.attempt(ground, statement, params, out)
+        reading.until_done(|reading| {
+            let (source, own_catalog) = (Source::Cut, &mut None);
+            let (repeats, deferrals, patience) = (false, None, None);
+            let ground =
+                Ground { source, own_catalog, started_us, repeats, deferrals, patience, reading };
+            self.attempt(ground, statement, params, out)
+        })
     }
 
     /// Runs a statement of a block on a cut. The block's own changes are at rest meanwhile: who takes a cut through
     /// them waits neither for the statement's end nor for a block that waits for this one.
     fn on_cut_beside(
         &mut self,
+        reading: Reading,
         work: &mut Work,
         statement: &Statement,
         params: &[Value],
         out: &mut RowSet,
     ) -> Result<Ran> {
         let started_us = work.started_us;
-        work.tx.resting(|| self.on_cut(started_us, statement, params, out))
+        work.tx.resting(|| self.on_cut(reading, started_us, statement, params, out))
     }
 
     /// Runs a statement in the transaction block, and undoes the statement if it fails.
     ///
     /// Where reads need not repeat (READ COMMITTED), what reads tables that the block has not locked reads them as on its
-    /// own: a cut at once, or after [`PATIENCE`].
+    /// own: a cut at once, after [`PATIENCE`], or once a look-up has visited many rows.
     fn in_block(
         &mut self,
         mut block: Box<Block>,
@@ -235,18 +247,21 @@ impl Session {
             #[cfg(feature = "testing")]
             crate::testing::panic_if_asked();
             if is_free && reach == Reach::Snapshot {
-                return self.on_cut_beside(work, statement, params, out);
+                return self.on_cut_beside(Reading::BEGINNING, work, statement, params, out);
+            }
+            if !(is_free && looks_up) {
+                return self.under_locks(work, deferrals, repeats, statement, params, out);
             }
             let mut ground = Ground::locks(work, repeats);
             ground.deferrals = Some(deferrals);
-            ground.patience = (is_free && looks_up).then_some(PATIENCE);
-            match self.attempt(ground, statement, params, out) {
-                Err(error) if is_free && looks_up && has_no_lock(&error) => {
-                    self.locked.needs.clear();
-                    self.on_cut_beside(work, statement, params, out)
-                }
-                ran => ran,
-            }
+            (ground.patience, ground.reading) = (Some(PATIENCE), Reading::Few);
+            let ran = self.attempt(ground, statement, params, out);
+            let Some(reading) = Reading::over_a_cut(&ran, true) else { return ran };
+            self.locked.needs.clear();
+            // The statement's locks are given back.
+            work.tx.end_statement();
+            work.tx.begin_statement();
+            duty::relieved(|| self.on_cut_beside(reading, work, statement, params, out))
         };
         let ran = match catch_unwind(AssertUnwindSafe(attempt)) {
             Ok(ran) => ran,
@@ -284,23 +299,54 @@ impl Session {
         self.end_in_block(block, ran)
     }
 
+    /// Runs a statement of a block under locks of the block.
+    fn under_locks(
+        &mut self,
+        work: &mut Work,
+        deferrals: &mut Deferrals,
+        repeats: bool,
+        statement: &Statement,
+        params: &[Value],
+        out: &mut RowSet,
+    ) -> Result<Ran> {
+        let mut needs = None;
+        let ran = Reading::BEGINNING.until_done(|reading| {
+            if reading == Reading::Scan {
+                // A scan locks what the look-up has locked, but counts tables in another order.
+                needs = Some(std::mem::take(&mut self.locked.needs));
+            }
+            let mut ground = Ground::locks(work, repeats);
+            (ground.deferrals, ground.reading) = (Some(&mut *deferrals), reading);
+            self.attempt(ground, statement, params, out)
+        });
+        if let Some(needs) = needs {
+            self.locked.needs = needs;
+        }
+        ran
+    }
+
     /// Puts a statement aside whose transaction stands in a queue: its own, or that of the block.
     pub(crate) fn suspend(&mut self, work: Option<Work>) {
         self.suspended = Some(Box::new(Suspended { run: None, work }));
     }
 
-    /// What EXPLAIN says of the tables that the explained text's plan has learned to lock early.
-    fn early_lines(&self, text: &str, catalog: &Arc<Catalog>) -> Vec<String> {
+    /// What EXPLAIN says of what the explained text's plan has learned: tables to lock early, and whether its last run
+    /// went on as a scan, unless this one `scans`.
+    fn learned(&self, text: &str, catalog: &Arc<Catalog>, scans: bool) -> Learned {
+        let change_over = scans.then_some(CHANGED_OVER);
         // The plan that other sessions run is the one of the text without EXPLAIN.
-        let Ok(bound) = self.bind(explained_text(text), &[], catalog) else { return Vec::new() };
+        let Ok(bound) = self.bind(explained_text(text), &[], catalog) else {
+            return Learned { early: Vec::new(), change_over };
+        };
+        let has_changed_over = bound.prepared.change_over.has_changed_over();
+        let change_over = change_over.or(has_changed_over.then_some(HAS_CHANGED_OVER));
         let tables = bound.prepared.plan.tables().iter().enumerate();
         let early = tables.filter(|(number, _)| bound.prepared.early.is_early(*number));
         let ahead = bound.prepared.companions.tables().into_iter();
         let ahead = ahead.filter_map(|(id, mode)| Some((catalog.tables.get(&id)?, mode)));
-        early
-            .map(|(_, table)| early_line(table))
-            .chain(ahead.map(|(table, mode)| companion_line(table, mode)))
-            .collect()
+        let early = early.map(|(_, table)| early_line(table));
+        let early = early.chain(ahead.map(|(table, mode)| companion_line(table, mode))).collect();
+        Learned { early, change_over }
     }
 
     /// Notes what a statement of the block has locked, and lets the plans before it learn if it wanted to
@@ -336,10 +382,14 @@ impl Session {
         }
         let snapshot = block.snapshot.as_ref().expect("just taken");
         let Work { catalog: own_catalog, started_us, .. } = &mut block.work;
-        let (source, started_us) = (Source::Snapshot(snapshot), *started_us);
-        let (repeats, deferrals, patience) = (true, None, None);
-        let ground = Ground { source, own_catalog, started_us, repeats, deferrals, patience };
-        self.attempt(ground, statement, params, out)
+        let started_us = *started_us;
+        Reading::BEGINNING.until_done(|reading| {
+            let (repeats, deferrals, patience) = (true, None, None);
+            let (source, own_catalog) = (Source::Snapshot(snapshot), &mut *own_catalog);
+            let ground =
+                Ground { source, own_catalog, started_us, repeats, deferrals, patience, reading };
+            self.attempt(ground, statement, params, out)
+        })
     }
 
     /// Gives the block back to the session after a statement.
@@ -383,6 +433,11 @@ impl Session {
                 self.bind_again(statement, catalog)?;
                 continue;
             }
+            let scan = match ground.reading {
+                Reading::Scan => self.scanning(prepared, catalog),
+                Reading::Few | Reading::Many { .. } => None,
+            };
+            let prepared = scan.as_ref().unwrap_or(prepared);
             let may_await = self.may_await(prepared);
             let zone = &self.vars.time_zone;
             let params = match bound.has_constants() {
@@ -393,9 +448,9 @@ impl Session {
                 }
                 false => params::fit(params, &prepared.params, zone, &mut converted)?,
             };
-            let early = match &prepared.plan {
-                Plan::Explain { .. } => self.early_lines(&prepared.text, catalog),
-                _ => Vec::new(),
+            let learned = match &prepared.plan {
+                Plan::Explain { .. } => self.learned(&prepared.text, catalog, scan.is_some()),
+                _ => Learned::default(),
             };
             let env = Env {
                 catalog,
@@ -461,11 +516,19 @@ impl Session {
                 }
                 _ => Vec::new(),
             };
+            let subject = prepared.subject();
+            let Some(visits_max) =
+                visits_max(ground.reading, self.in_force.point_visits, subject, &access)
+            else {
+                subject.change_over.note(Limit::InAll, true);
+                return Ok(Ran::TooMany(0));
+            };
             let outputs = Outputs {
                 scratch: &mut self.scratch,
                 copying: &mut self.copying,
                 notices: &mut self.notices,
-                early: &early,
+                learned: &learned,
+                visits_max,
                 shares_changes: owned && catalog.extends.is_none(),
                 rows: out,
             };
@@ -480,6 +543,9 @@ impl Session {
                 return Ok(Ran::Queued);
             }
             let (ran, changed) = performed?;
+            if visits_max != u32::MAX {
+                subject.change_over.note(ground.reading.limit(), matches!(ran, Ran::TooMany(_)));
+            }
             let judges = !matches!(self.copying, Some(Copying::Beginning(..)));
             if let (Some(since), Source::Locks(tx), true) = (since, &mut ground.source, judges) {
                 let deferrals = ground.deferrals.as_deref_mut();
@@ -493,7 +559,7 @@ impl Session {
                 *ground.own_catalog = Some(changed);
                 self.search_temporary(is_temporary);
             }
-            if let Some(lsn) = lsn {
+            if let (Some(lsn), false) = (lsn, matches!(ran, Ran::TooMany(_))) {
                 self.make_durable(lsn)?;
             }
             return Ok(ran);
@@ -534,11 +600,6 @@ fn reads_others(work: &Work, prepared: &Prepared) -> bool {
         is_plain && !table.cells.iter().any(|cell| work.tx.holds(cell))
     };
     work.catalog.is_none() && prepared.plan.tables().iter().all(is_free)
-}
-
-/// Whether a statement was refused a lock that others hold.
-fn has_no_lock(error: &SqlError) -> bool {
-    matches!(error.state(), SqlState::LOCK_NOT_AVAILABLE | SqlState::DEADLOCK_DETECTED)
 }
 
 /// What becomes of a statement that did not get its locks: nothing is read, or it fails.
@@ -678,8 +739,10 @@ struct Outputs<'a> {
     scratch: &'a mut Scratch,
     copying: &'a mut Option<Copying>,
     notices: &'a mut Vec<SqlError>,
-    /// What EXPLAIN says of early locks.
-    early: &'a [String],
+    /// What EXPLAIN says of what the plan has learned.
+    learned: &'a Learned,
+    /// Visits of a look-up.
+    visits_max: u32,
     /// Whether the transaction has changed the shared catalog before.
     shares_changes: bool,
     rows: &'a mut RowSet,
@@ -711,10 +774,11 @@ fn perform(
         (Plan::Ddl(_), RowAccess::Cut(_)) => return Err(read_only(prepared.tag)),
         (Plan::Explain { asked, of }, access) => {
             let planning = asked.summary.then_some(prepared.planning);
-            explain(of, *asked, planning, env, access, to.scratch, to.early, to.rows)?
+            let (visits_max, learned) = (to.visits_max, to.learned);
+            explain(of, *asked, planning, env, access, visits_max, to.scratch, learned, to.rows)?
         }
         (Plan::Copy(_), access) => copying::begin(prepared, env, access, to.scratch, to.copying)?,
-        (_, access) => execute(prepared, env, access, to.scratch, to.rows)?,
+        (_, access) => execute(prepared, env, access, to.visits_max, to.scratch, to.rows)?,
     };
     Ok((ran, None))
 }

@@ -37,6 +37,8 @@ pub(crate) enum Ran {
     Other(Box<Outcome>),
     /// Nothing has run yet: the transaction stands in the queue of a lock.
     Queued,
+    /// A look-up had more rows than these to visit: the statement begins anew.
+    TooMany(u32),
 }
 
 const _: () = assert!(size_of::<Result<Ran>>() <= 24);
@@ -51,7 +53,7 @@ impl Ran {
                 Outcome::Done(tag) => tag.rows.unwrap_or(0),
                 _ => 0,
             },
-            Ran::Stream(_) | Ran::Queued => 0,
+            Ran::Stream(_) | Ran::Queued | Ran::TooMany(_) => 0,
         }
     }
 
@@ -105,7 +107,7 @@ impl RowAccess<'_> {
     }
 }
 
-/// Runs a plan that reads or writes rows.
+/// Runs a plan that reads or writes rows; a look-up, until it has visited `visits_max`.
 ///
 /// Errors: those of the plan; 25006 if the plan writes and `access` is a cut.
 /// Panics: for plans that do neither, which are run elsewhere.
@@ -113,6 +115,7 @@ pub(crate) fn execute(
     prepared: &Prepared,
     env: &Env<'_>,
     access: RowAccess<'_>,
+    visits_max: u32,
     scratch: &mut Scratch,
     out: &mut RowSet,
 ) -> Result<Ran> {
@@ -120,12 +123,17 @@ pub(crate) fn execute(
         (Plan::Point(plan), access) => {
             out.reset(prepared.columns.len());
             let mut shown = Shown::new(prepared, out);
-            match plan.is_unique_lookup() {
-                true => plan.run(env, access.roots(), &mut shown, scratch)?,
-                false => access
-                    .reading(plan.tables(), |roots| plan.run(env, roots, &mut shown, scratch))?,
+            if plan.is_unique_lookup() {
+                plan.run(env, access.roots(), &mut shown, scratch)?;
+                return Ok(Ran::Set { written: None });
             }
-            Ok(Ran::Set { written: None })
+            let run =
+                |roots: Roots<'_>| plan.run_within(visits_max, env, roots, &mut shown, scratch);
+            if access.reading(plan.tables(), run)? {
+                return Ok(Ran::Set { written: None });
+            }
+            *out = RowSet::default();
+            Ok(Ran::TooMany(visits_max))
         }
         // System tables are written now, and may count the rows of tables that the transaction has changed.
         (Plan::Analytical(plan), access) => access.reading(plan.tables(), |roots| {

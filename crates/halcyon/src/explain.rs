@@ -2,24 +2,22 @@
 
 use std::time::Instant;
 
-use halcyon_catalog::Table;
 use halcyon_exec::analytic::AnalyticalPlan;
 use halcyon_exec::dml::whole_roots;
 use halcyon_exec::point::Scratch;
 use halcyon_plan::env::{Env, Need, Roots};
 use halcyon_plan::phases::PlanningTimes;
 use halcyon_prepare::explain::Explaining;
+use halcyon_prepare::explain_json;
+use halcyon_prepare::explanation::{Explanation, Learned, told};
 use halcyon_prepare::plan::{Plan, Prepared};
 use halcyon_sql::error::{Result, SqlError};
 use halcyon_sql::rows::RowSet;
-use halcyon_txn::Mode;
 
 use crate::execute::{Ran, RowAccess, execute, read_only};
-use crate::explain_json;
-use crate::explanation::Explanation;
 
-/// Explains `of`; `planning` is the time of its planning, if that is to be shown, `early` what is told of
-/// early locks. With ANALYZE the statement runs, and its effects stay, as in PostgreSQL.
+/// Explains `of`; `planning` is the time of its planning, if that is to be shown. With ANALYZE the statement runs, and
+/// its effects stay, as in PostgreSQL; a look-up, until it has visited `visits_max` rows.
 ///
 /// Errors: those of running the statement; 25006 if `of` is more than a query and `access` is a
 /// cut; 0A000 for ANALYZE of a statement that is neither a query nor a write.
@@ -30,8 +28,9 @@ pub(crate) fn explain(
     planning: Option<PlanningTimes>,
     env: &Env<'_>,
     access: RowAccess<'_>,
+    visits_max: u32,
     scratch: &mut Scratch,
-    early: &[String],
+    learned: &Learned,
     out: &mut RowSet,
 ) -> Result<Ran> {
     let locks = match &access {
@@ -46,7 +45,10 @@ pub(crate) fn explain(
         }
         Plan::Point(_) | Plan::Write(_) if asked.analyze => {
             let mut rows = RowSet::default();
-            let ran = execute(of, env, access, scratch, &mut rows)?;
+            let ran = execute(of, env, access, visits_max, scratch, &mut rows)?;
+            if let Ran::TooMany(_) = ran {
+                return Ok(ran);
+            }
             (operators(of, Some(scratch)), Some(ran.rows(&rows)))
         }
         _ if asked.analyze => {
@@ -58,7 +60,7 @@ pub(crate) fn explain(
         .then(|| format!("{:.3}", began.elapsed().as_secs_f64() * 1e3));
     let executor = executor(&of.plan);
     let explanation =
-        Explanation { executor, locks, operators, early, rows: seen, planning, execution };
+        Explanation { executor, locks, operators, learned, rows: seen, planning, execution };
     match asked.json {
         true => Ran::lines(&[explain_json::document(&explanation)], out),
         false => Ran::lines(&explanation.lines(), out),
@@ -103,72 +105,8 @@ fn executor(plan: &Plan) -> &'static str {
 
 fn lock_line(of: &Prepared, need: &Need) -> String {
     let table = &of.plan.tables()[need.table];
-    let mode = match need.mode {
-        Mode::Shared => "shared",
-        Mode::Exclusive => "exclusive",
-    };
+    let mode = told(need.mode);
     let partition = need.partition.map_or("all".to_owned(), |number| number.to_string());
     let count = table.cells.len();
     format!("Lock: {}.{} partition {partition} of {count}, {mode}", table.schema, table.name)
-}
-
-/// The line that tells of a table that is locked early.
-pub(crate) fn early_line(table: &Table) -> String {
-    let Table { schema, name, .. } = table;
-    format!(
-        "Early lock: {schema}.{name}, exclusive in a transaction block, which has written it before"
-    )
-}
-
-/// The line that tells of a table that is locked with the first statement of a transaction block.
-pub(crate) fn companion_line(table: &Table, mode: Mode) -> String {
-    let Table { schema, name, .. } = table;
-    let mode = match mode {
-        Mode::Shared => "shared",
-        Mode::Exclusive => "exclusive",
-    };
-    format!("Early lock: {schema}.{name}, {mode} with the first statement of a transaction block")
-}
-
-/// The text that an EXPLAIN explains.
-pub(crate) fn explained_text(text: &str) -> &str {
-    let word = |text: &str, word: &str| {
-        let head = text.get(..word.len())?;
-        let rest = &text[word.len()..];
-        let ends = !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_');
-        (ends && head.eq_ignore_ascii_case(word)).then(|| rest.trim_start().len())
-    };
-    let mut rest = text.trim_start();
-    for skipped in ["explain", "analyze", "verbose"] {
-        if let Some(left) = word(rest, skipped) {
-            rest = &rest[rest.len() - left..];
-        }
-    }
-    if let Some(options) = rest.strip_prefix('(')
-        && word(text.trim_start(), "explain").is_some()
-        && let Some((options, of)) = options.split_once(')')
-        && !options.to_ascii_lowercase().contains("select")
-    {
-        return of.trim_start();
-    }
-    rest
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn explain_and_its_options_are_no_part_of_the_text() {
-        for text in [
-            "SELECT 1",
-            "EXPLAIN SELECT 1",
-            " explain analyze verbose SELECT 1",
-            "EXPLAIN (ANALYZE, COSTS off) SELECT 1",
-        ] {
-            assert_eq!(explained_text(text), "SELECT 1", "{text}");
-        }
-        assert_eq!(explained_text("EXPLAIN (SELECT 1)"), "(SELECT 1)");
-        assert_eq!(explained_text("explained"), "explained");
-    }
 }

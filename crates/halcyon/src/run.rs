@@ -132,7 +132,7 @@ impl Session {
                 }
                 Ok(())
             }
-            Ran::Written(_) | Ran::Other(_) | Ran::Queued => {
+            Ran::Written(_) | Ran::Other(_) | Ran::Queued | Ran::TooMany(_) => {
                 Err(SqlError::new(SqlState::NO_DATA, "the statement returns no rows"))
             }
         }
@@ -183,7 +183,9 @@ impl Session {
                 Outcome::Rows { rows, tag, written: None }
             }
             Ran::Other(outcome) => *outcome,
-            Ran::Queued => unreachable!("the thread waits, or the statement goes on"),
+            Ran::Queued | Ran::TooMany(_) => {
+                unreachable!("the thread waits, or the statement goes on")
+            }
         }
     }
 

@@ -444,6 +444,18 @@ impl Session {
         types: &[Option<SqlType>],
         catalog: &Arc<Catalog>,
     ) -> Result<Bound> {
+        let point_plans = self.settings.bool("halcyon.point_plans");
+        let bind = |binder: &Binder<'_>| self.shared.cache.get_or_bind(text, types, binder);
+        self.binding(catalog, point_plans, bind).unwrap_or_else(Err)
+    }
+
+    /// What `bind` makes with a binder of the session; XX000 for a panic in it.
+    pub(crate) fn binding<T>(
+        &self,
+        catalog: &Arc<Catalog>,
+        point_plans: bool,
+        bind: impl FnOnce(&Binder<'_>) -> T,
+    ) -> Result<T> {
         let live: Arc<dyn Live> =
             Arc::new(View { shared: self.shared.clone(), entry: self.entry.clone() });
         let system = SystemCatalogs::new(live);
@@ -452,13 +464,13 @@ impl Session {
             session: &self.vars,
             df: &self.shared.datafusion,
             system: &system,
-            point_plans: self.settings.bool("halcyon.point_plans"),
+            point_plans,
             cancel: Some(&self.cancel),
             clock: None,
         };
         // Planning only reads: a panic in it has changed nothing that a rollback would undo.
-        catch_unwind(AssertUnwindSafe(|| self.shared.cache.get_or_bind(text, types, &binder)))
-            .unwrap_or_else(|panic| Err(broken_invariant(panic.as_ref())))
+        catch_unwind(AssertUnwindSafe(|| bind(&binder)))
+            .map_err(|panic| broken_invariant(panic.as_ref()))
     }
 
     /// Gives a statement its plan for `catalog`.

@@ -1,7 +1,7 @@
 //! SQL in, rows out: SQLite's corpus of queries, and our own files in `tests/sql`.
 //!
-//! Every file runs twice: with point plans, and with everything vectorised
-//! (`halcyon.point_plans`); both must say the same. A part of SQLite's corpus lies in
+//! Every file runs with point plans, and with everything vectorised (`halcyon.point_plans`); our own also with point
+//! plans that go on as scans once they have visited a row (`halcyon.point_visits`). All must say the same. A part of SQLite's corpus lies in
 //! `tests/sql/corpus`; `HALCYON_SLT_DIR` names the whole of it. What fails for a reason stands in
 //! `tests/sql/known_failures.txt` and `corpus_known_failures.txt`, one line each:
 //! `file:line reason`; it must stay below one record in a hundred, and a record that passes must
@@ -74,8 +74,15 @@ impl DB for Engine {
     }
 }
 
-fn run_file(path: &Path, name: &str, style: Style, point_plans: bool) -> Tally {
-    run_file_in(&Database::in_memory(), path, name, style, point_plans)
+/// How a file's queries run.
+type Settings<'a> = &'a [(&'a str, &'a str)];
+
+const POINT_PLANS: Settings<'_> = &[];
+const CHANGING_OVER: Settings<'_> = &[("halcyon.point_visits", "1")];
+const VECTORISED: Settings<'_> = &[("halcyon.point_plans", "off")];
+
+fn run_file(path: &Path, name: &str, style: Style, settings: Settings<'_>) -> Tally {
+    run_file_in(&Database::in_memory(), path, name, style, settings)
 }
 
 fn run_file_in(
@@ -83,37 +90,39 @@ fn run_file_in(
     path: &Path,
     name: &str,
     style: Style,
-    point_plans: bool,
+    settings: Settings<'_>,
 ) -> Tally {
     let expected = Arc::new(Mutex::new(Vec::new()));
     corpus::run_file(path, name, style, &expected, || {
         let mut session = database.session();
-        let setting = if point_plans { "on" } else { "off" };
-        session.set("halcyon.point_plans", setting).expect("a setting of ours");
+        for (name, value) in settings {
+            session.set(name, value).expect("a setting of ours");
+        }
         let expected = Arc::clone(&expected);
         async move { Ok(Engine { session, style, expected }) }
     })
 }
 
-/// Both executors, one after the other.
-fn run(folder: &Path, ending: &str, style: Style) -> Tally {
+/// Each file with these settings, one after the other.
+fn run(folder: &Path, ending: &str, style: Style, all: &[Settings<'_>]) -> Tally {
     corpus::run_folder(folder, ending, |path, name| {
-        let mut tally = run_file(path, name, style, true);
-        tally.add(run_file(path, name, style, false));
+        let mut tally = Tally::default();
+        all.iter().for_each(|settings| tally.add(run_file(path, name, style, settings)));
         tally
     })
 }
 
 #[test]
 fn own_files_pass_on_every_executor() {
-    let tally = run(&repository().join("tests/sql"), "slt", Style::Postgres);
+    let all = [POINT_PLANS, CHANGING_OVER, VECTORISED];
+    let tally = run(&repository().join("tests/sql"), "slt", Style::Postgres, &all);
     judge(&tally, &known_failures("known_failures.txt"));
 }
 
 #[test]
 fn sqlites_corpus_passes_on_every_executor() {
     let folder = corpus::whole_corpus().unwrap_or_else(|| repository().join("tests/sql/corpus"));
-    let tally = run(&folder, "test", Style::Sqlite);
+    let tally = run(&folder, "test", Style::Sqlite, &[POINT_PLANS, VECTORISED]);
     judge(&tally, &known_failures("corpus_known_failures.txt"));
 }
 
@@ -142,7 +151,7 @@ fn own_files_pass_in_the_schedules_of_seeds() {
             let workers = Workers { count: 3, simulated: Some(seed), ..Workers::default() };
             let options = DatabaseOptions { threads: 4, workers, ..DatabaseOptions::default() };
             let database = Database::with_options(options);
-            run_file_in(&database, path, name, Style::Postgres, false)
+            run_file_in(&database, path, name, Style::Postgres, VECTORISED)
         });
         assert!(tally.run > 300, "{} records", tally.run);
         assert!(tally.failed.is_empty(), "HALCYON_SCHEDULE_SEED={seed}: {:#?}", tally.failed);
@@ -158,7 +167,7 @@ fn a_wrong_answer_is_seen() {
     let right = hashed("f2160c8ffedf48068f2e1137e0a3a7e7");
     let wrong = hashed("26ab0db90d72e28ad0ba1e22ee510510");
     std::fs::write(&path, format!("query I\nSELECT 1\n----\n2\n\n{right}{wrong}")).expect("a file");
-    let tally = run_file(&path, "canary", Style::Sqlite, true);
+    let tally = run_file(&path, "canary", Style::Sqlite, POINT_PLANS);
     std::fs::remove_dir_all(&folder).expect("removed");
     let failed: Vec<&str> = tally.failed.keys().map(String::as_str).collect();
     assert_eq!((tally.run, failed), (3, vec!["canary:1", "canary:11"]));

@@ -149,6 +149,16 @@ impl StatementCache {
         Ok(bound)
     }
 
+    /// The same statement by the analytical executor, if that takes the same parameters and gives rows of the same form.
+    /// `binder` makes no point plans.
+    pub fn scanning(&self, of: &Prepared, binder: &Binder<'_>) -> Option<Arc<Prepared>> {
+        debug_assert!(!binder.point_plans);
+        let types: Vec<_> = of.params.iter().copied().map(Some).collect();
+        // An error would be that of a plan which nobody asked for.
+        let found = self.get_or_bind(&of.text, &types, binder).ok()?;
+        (!found.has_constants() && of.is_answered_by(&found.prepared)).then_some(found.prepared)
+    }
+
     fn by_shape(&self, shape: &Shape, text: &Key<'_>, binder: &Binder<'_>) -> Result<Bound> {
         let key = self.key(&shape.key, &[], binder);
         let known = self.shapes.read().get(&key);

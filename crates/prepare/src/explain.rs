@@ -100,6 +100,30 @@ fn is_on(name: &str, value: Option<&Expr>) -> Result<bool> {
     }
 }
 
+/// The text that an EXPLAIN explains.
+pub fn explained_text(text: &str) -> &str {
+    let word = |text: &str, word: &str| {
+        let head = text.get(..word.len())?;
+        let rest = &text[word.len()..];
+        let ends = !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_');
+        (ends && head.eq_ignore_ascii_case(word)).then(|| rest.trim_start().len())
+    };
+    let mut rest = text.trim_start();
+    for skipped in ["explain", "analyze", "verbose"] {
+        if let Some(left) = word(rest, skipped) {
+            rest = &rest[rest.len() - left..];
+        }
+    }
+    if let Some(options) = rest.strip_prefix('(')
+        && word(text.trim_start(), "explain").is_some()
+        && let Some((options, of)) = options.split_once(')')
+        && !options.to_ascii_lowercase().contains("select")
+    {
+        return of.trim_start();
+    }
+    rest
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -136,5 +160,19 @@ mod tests {
         assert_eq!(explained("(TIMING)"), refused("22023"));
         assert_eq!(explained("(ANALYZE 7)"), refused("42601"));
         assert_eq!(explained("(NOPE)"), refused("42601"));
+    }
+
+    #[test]
+    fn explain_and_its_options_are_no_part_of_the_text() {
+        for text in [
+            "SELECT 1",
+            "EXPLAIN SELECT 1",
+            " explain analyze verbose SELECT 1",
+            "EXPLAIN (ANALYZE, COSTS off) SELECT 1",
+        ] {
+            assert_eq!(explained_text(text), "SELECT 1", "{text}");
+        }
+        assert_eq!(explained_text("EXPLAIN (SELECT 1)"), "(SELECT 1)");
+        assert_eq!(explained_text("explained"), "explained");
     }
 }

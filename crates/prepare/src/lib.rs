@@ -12,9 +12,12 @@
 
 pub mod block_locks;
 pub mod cache;
+pub mod change_over;
 pub mod companions;
 pub mod early;
 pub mod explain;
+pub mod explain_json;
+pub mod explanation;
 pub mod plan;
 pub mod prepare;
 pub mod shape;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use halcyon_txn::Mode;
 
+use crate::change_over::ChangeOver;
 use crate::companions::Companions;
 use crate::early::EarlyLocks;
 use crate::explain::Explaining;
@@ -56,6 +57,8 @@ pub struct Prepared {
     pub planning: PlanningTimes,
     /// How long it has run of late.
     pub stretch: Stretch,
+    /// Whether it may begin anew as a scan, and did so of late.
+    pub change_over: ChangeOver,
     /// Tables that it locks exclusively at once in transaction blocks.
     pub early: EarlyLocks,
     /// Tables that transaction blocks which begin with the statement lock with it.
@@ -125,6 +128,16 @@ impl Prepared {
     #[inline]
     pub fn holds_for(&self, catalog_version: u64, role: &str) -> bool {
         self.catalog_version == catalog_version && *self.role == *role
+    }
+
+    /// Whether another plan of the statement gives rows of the same form for the same parameters.
+    pub fn is_answered_by(&self, other: &Prepared) -> bool {
+        let form = |prepared: &Prepared| {
+            let columns = prepared.columns.iter();
+            let form = |of: &ResultColumn| (of.name.clone(), of.ty, of.field.data_type().clone());
+            columns.map(form).collect::<Vec<_>>()
+        };
+        self.params == other.params && form(self) == form(other)
     }
 
     /// What the statement has to acquire before it runs.

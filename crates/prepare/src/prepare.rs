@@ -6,6 +6,7 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::sqlparser::ast::{self, helpers::stmt_create_table::CreateTableBuilder};
 
+use crate::change_over::ChangeOver;
 use crate::companions::Companions;
 use crate::early::EarlyLocks;
 use crate::explain;
@@ -21,6 +22,7 @@ use halcyon_exec::dml::compound::{self, Last};
 use halcyon_exec::dml::{self, Write, merge, returned};
 use halcyon_exec::executor::Executor;
 use halcyon_exec::point::short::ShortQuery;
+use halcyon_exec::repeatable::may_run_twice;
 use halcyon_names::blanks::with_blanks;
 use halcyon_plan::bind::{Binder, BoundQuery, result_columns};
 use halcyon_plan::effects_last::has_effects;
@@ -65,6 +67,8 @@ struct Selected {
     params: Vec<SqlType>,
     shareable: bool,
     waits_once: bool,
+    /// Whether a run in vain leaves no trace.
+    may_run_twice: bool,
 }
 
 impl StatementBinder<'_> {
@@ -335,7 +339,8 @@ impl StatementBinder<'_> {
                 self.0.df.count_planning();
                 let params = short.params();
                 let (executor, columns) = (Executor::Point(Box::new(short.plan)), short.columns);
-                Selected { executor, columns, params, shareable: true, waits_once: false }
+                let (shareable, waits_once, may_run_twice) = (true, false, true);
+                Selected { executor, columns, params, shareable, waits_once, may_run_twice }
             }
             None => with_stack_for(text.len(), || self.select_long(query, text, types))?,
         };
@@ -345,12 +350,16 @@ impl StatementBinder<'_> {
             Executor::Analytical(plan) => Plan::Analytical(plan.locking_rows(locks_rows)),
         };
         let is_short = matches!(&plan, Plan::Point(plan) if plan.is_unique_lookup());
+        let is_look_up = matches!(&plan, Plan::Point(plan) if !plan.tables().is_empty());
         let mut prepared = self.prepared(text, plan, "SELECT");
         prepared.params = selected.params;
         prepared.columns = selected.columns;
         prepared.shareable = selected.shareable;
         prepared.locks_rows = locks_rows;
         prepared.waits_once = selected.waits_once;
+        prepared.change_over = ChangeOver::new(
+            is_look_up && !is_short && !locks_rows && selected.shareable && selected.may_run_twice,
+        );
         if is_short {
             prepared.stretch = Stretch::short();
         }
@@ -373,11 +382,11 @@ impl StatementBinder<'_> {
         bound.plan =
             with_stack(|| with_blanks(bound.plan)).map_err(|error| sql_error(error, text))?;
         let columns = result_columns(&bound.plan);
-        let waits_once = waits_once(&bound.plan);
+        let (waits_once, may_run_twice) = (waits_once(&bound.plan), may_run_twice(&bound.plan));
         let executor = Executor::choose(bound.plan, self.0, self.0.point_plans)?;
         let waits_once = waits_once && matches!(executor, Executor::Point(_));
         let BoundQuery { params, shareable, .. } = bound;
-        Ok(Selected { executor, columns, params, shareable, waits_once })
+        Ok(Selected { executor, columns, params, shareable, waits_once, may_run_twice })
     }
 
     /// Whether the long way finds what the short one has found, which must differ in nothing; also if the
@@ -416,6 +425,7 @@ impl StatementBinder<'_> {
             patience: Patience::Waits,
             planning: PlanningTimes::default(),
             stretch: Stretch::default(),
+            change_over: ChangeOver::default(),
             early: EarlyLocks::default(),
             companions: Companions::default(),
             objects: Box::default(),

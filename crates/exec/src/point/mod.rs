@@ -103,9 +103,9 @@ impl PointPlan {
         run::run(self, env, roots, sink, scratch)
     }
 
-    /// Runs the plan as [`PointPlan::run`], until it has visited about `visits_max` rows; false if it
-    /// stopped there.
-    pub(crate) fn run_within(
+    /// Runs the plan as [`PointPlan::run`], until it would visit more than `visits_max` rows (`u32::MAX`: as many as it
+    /// takes); false if it stopped there. What the sink was given is no result then.
+    pub fn run_within(
         &self,
         visits_max: u32,
         env: &Env<'_>,

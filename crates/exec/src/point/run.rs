@@ -26,10 +26,10 @@ use halcyon_sql::error::{Result, SqlError};
 use halcyon_sql::rows::RowSink;
 
 /// Rows between two looks at whether the statement is cancelled.
-const POLL_ROWS: u32 = 1_024;
+const POLL_ROWS: u64 = 1_024;
 
 /// Visits of rows after which a plan lasts: some hundred microseconds.
-const LONG_VISITS: u32 = 4 * POLL_ROWS;
+const LONG_VISITS: u64 = 4 * POLL_ROWS;
 
 /// The state of a running plan.
 pub(super) struct Cx<'a> {
@@ -46,9 +46,11 @@ pub(super) struct Cx<'a> {
     row: Vec<ValueRef<'a>>,
     states: Vec<NodeState<'a>>,
     counts: Vec<u64>,
-    polled: u32,
-    /// Visits after which the plan stops.
-    visits_max: u32,
+    polled: u64,
+    /// Visits at which the plan looks up from its work next.
+    look_at: u64,
+    /// Visits beyond which the plan stops.
+    visits_max: u64,
     /// Whether the plan has stopped there.
     is_exhausted: bool,
     turns: Turns,
@@ -108,6 +110,7 @@ pub(super) fn run_within(
     sink: &mut dyn RowSink,
     scratch: &mut Scratch,
 ) -> Result<bool> {
+    let visits_max = if visits_max == u32::MAX { u64::MAX } else { visits_max.into() };
     scratch.arena.reset();
     let Scratch { arena, temp, slots, key_values, row, keys, states, counts, .. } = scratch;
     counts.clear();
@@ -135,12 +138,17 @@ pub(super) fn run_within(
         states: own_states,
         counts: std::mem::take(counts),
         polled: 0,
+        look_at: POLL_ROWS.min(visits_max.saturating_add(1)),
         visits_max,
         is_exhausted: false,
         turns: Turns::Short,
     };
     cx.slots.resize(plan.slot_count, ValueRef::Null);
-    let result = cx.run(plan, sink).map(|()| !cx.is_exhausted);
+    let result = match cx.run(plan, sink) {
+        // Rows that were not all read may lead to errors of their own.
+        _ if cx.is_exhausted => Ok(false),
+        result => result.map(|()| true),
+    };
     *slots = recycle(cx.slots);
     *temp = cx.temp;
     *keys = cx.keys;
@@ -220,21 +228,29 @@ impl<'a> Cx<'a> {
     #[inline]
     fn poll(&mut self) -> Result<()> {
         self.polled += 1;
-        if self.polled.is_multiple_of(POLL_ROWS) {
-            self.is_exhausted = self.polled >= self.visits_max;
-            if self.polled >= LONG_VISITS {
-                self.turns.lasts(self.env, 0);
-                // Cuts do not find the transaction of locked rows at rest.
-                if self.turns.is_due() && matches!(self.roots, Roots::Snapshot(_)) {
-                    self.turns.pause(self.env);
-                }
+        if self.polled >= self.look_at { self.look_up() } else { Ok(()) }
+    }
+
+    /// Looks up from the work: whether the plan is to stop, to let others go first, or to end.
+    #[cold]
+    fn look_up(&mut self) -> Result<()> {
+        self.is_exhausted = self.polled > self.visits_max;
+        self.look_at = self.polled + POLL_ROWS;
+        if !self.is_exhausted {
+            self.look_at = self.look_at.min(self.visits_max.saturating_add(1));
+        }
+        if self.polled >= LONG_VISITS {
+            self.turns.lasts(self.env, 0);
+            // Cuts do not find the transaction of locked rows at rest.
+            if self.turns.is_due() && matches!(self.roots, Roots::Snapshot(_)) {
+                self.turns.pause(self.env);
             }
-            if self.env.cancel.is_cancelled() {
-                return Err(SqlError::new(
-                    SqlState::QUERY_CANCELED,
-                    "canceling statement due to user request",
-                ));
-            }
+        }
+        if self.env.cancel.is_cancelled() {
+            return Err(SqlError::new(
+                SqlState::QUERY_CANCELED,
+                "canceling statement due to user request",
+            ));
         }
         Ok(())
     }

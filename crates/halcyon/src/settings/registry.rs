@@ -89,6 +89,8 @@ pub(crate) struct InForce {
     pub lock_timeout: Option<Duration>,
     /// Bytes of memory that an analytical statement may use.
     pub memory_bytes: usize,
+    /// Rows that a look-up visits under locks before it leaves off; 0 for no limit.
+    pub point_visits: u32,
     pub search_path: String,
     /// Longest duration of a statement; `None` for no limit.
     pub statement_timeout: Option<Duration>,
@@ -321,6 +323,17 @@ pub(crate) static REGISTRY: &[Setting] = &[
         category: PLANNING,
         reported_as: None,
         home: Home::Session(SettingKind::Bool { default: true, apply: looked_up }),
+    },
+    Setting {
+        name: "halcyon.point_visits",
+        purpose: "Rows that a look-up visits under locks before it goes on over a snapshot; 0 means all.",
+        category: PLANNING,
+        reported_as: None,
+        home: Home::Session(SettingKind::Number {
+            default: 16_384,
+            bounds: 0..=1 << 30,
+            apply: |in_force, rows| in_force.point_visits = u32::try_from(rows).unwrap_or(0),
+        }),
     },
     Setting {
         name: "halcyon.threads",

@@ -1,5 +1,6 @@
 //! The public door, used as a program uses it.
 
+mod change_over;
 mod concurrency;
 mod early_locks;
 mod figures;

@@ -45,6 +45,8 @@ const STATEMENTS: &[&str] = &[
     "SELECT sum(v) FROM {t}",
     "SELECT sum(v) FROM {t}",
     "SELECT count(*) FROM {t} JOIN {u} USING (id)",
+    "SELECT sum(v) FROM {t} WHERE id BETWEEN {k} AND {k} + 20",
+    "SELECT sum({t}.v) FROM {t} JOIN {u} USING (id) WHERE {t}.id IN ({k}, {k} + 1, {k} + 2)",
     "SELECT v, pg_sleep(0.001) FROM {t} WHERE id = {k}",
     "SELECT count(pg_sleep(0.0001)) FROM {t} WHERE id < 5",
     "UPDATE {t} SET v = 1 WHERE id = {k} AND pg_sleep(0.001) IS NOT NULL",
@@ -96,6 +98,10 @@ fn copy(session: &mut Session, rng: &mut Rng) -> Result<()> {
 fn client(database: &Database, seed: u64, until: Instant) -> u64 {
     let (mut session, mut rng) = (database.session(), Rng::new(seed));
     session.batch(STATEMENT_TIMEOUT).expect("set");
+    if seed.is_multiple_of(4) {
+        // Its look-ups go on as scans.
+        session.batch("SET halcyon.point_visits = 1").expect("set");
+    }
     let mut done = 0;
     while Instant::now() < until {
         let in_block = rng.below(4) > 0;

@@ -16,7 +16,7 @@ struct Node<'a> {
 }
 
 /// The document that tells of a plan.
-pub(crate) fn document(of: &Explanation<'_>) -> String {
+pub fn document(of: &Explanation<'_>) -> String {
     let mut fields = Vec::new();
     fields.push(("Plan", plan(&of.operators)));
     fields.push(("Executor", quoted(of.executor)));
@@ -25,8 +25,11 @@ pub(crate) fn document(of: &Explanation<'_>) -> String {
         format!("[{}]", values.join(", "))
     };
     fields.push(("Locks", told(&of.locks)));
-    if !of.early.is_empty() {
-        fields.push(("Early Locks", told(of.early)));
+    if !of.learned.early.is_empty() {
+        fields.push(("Early Locks", told(&of.learned.early)));
+    }
+    if let Some(line) = of.learned.change_over {
+        fields.push(("Change-Over", quoted(&value(line))));
     }
     if let Some(planning) = of.planning {
         fields.push(("Planning Time", format!("{:.3}", planning.total.as_secs_f64() * 1e3)));
