@@ -19,8 +19,8 @@ use halcyon_catalog::{
     UserType, View,
 };
 
-/// The database has one id: there is one database.
-pub(crate) const DATABASE: u32 = 5;
+/// The one database, with the first id that is not PostgreSQL's own: pgAdmin and others hide what has a lower one.
+pub(crate) const DATABASE: u32 = 16_384;
 /// Owner of what nobody made.
 pub(crate) const BOOTSTRAP_ROLE: u32 = 10;
 

@@ -30,6 +30,7 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, Tr
 use datafusion::common::{Column, DFSchema, JoinType, Result, ScalarValue};
 use datafusion::functions::string::expr_fn::rtrim;
 use datafusion::functions_aggregate::count::count_udaf;
+use datafusion::functions_nested::expr_fn::array_to_string;
 use datafusion::logical_expr::expr::{
     Alias, Between, Case, Cast, Exists, InList, InSubquery, Like, Placeholder, ScalarFunction,
     SetComparison, WindowFunction,
@@ -83,7 +84,7 @@ pub(crate) use halcyon_sql::meeting_types::is_text;
 use halcyon_sql::meeting_types::{Beside, common_type, comparable, series_types, wider};
 use halcyon_sql::misfits;
 use halcyon_sql::type_names::{UNCONSTRAINED, cast_type};
-use halcyon_sql::types::{Element, OID_ALIAS_KEY, SqlType, TYPE_KEY};
+use halcyon_sql::types::{Element, OID_ALIAS_KEY, PG_TYPE_KEY, SqlType, TYPE_KEY};
 use halcyon_sql::values::{shown_type, sql_type_of, sql_type_of_arrow, to_scalar};
 use halcyon_unnest::late_effects::with_volatile_columns_late;
 use halcyon_unnest::row_values::with_rows_selected;
@@ -1295,6 +1296,12 @@ fn written_cast(expr: Expr, field: FieldRef, schema: &DFSchema) -> Result<Expr> 
     {
         let ty = expr.get_type(schema)?;
         if is_nested(&ty) {
+            let own = expr.metadata(schema)?.inner().get(PG_TYPE_KEY).cloned();
+            if is_text(&to.arrow()) && own.is_some_and(|own| own.ends_with("vector")) {
+                // `int2vector` and `oidvector` have no braces.
+                let items = array_to_string(expr, lit(" "));
+                return Ok(Expr::Cast(Cast { expr: Box::new(items), field }));
+            }
             return nested_cast(expr, &ty, field, to);
         }
     }
