@@ -32,6 +32,7 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use halcyon_hashing::groups::HashAggregateExec;
 use halcyon_hashing::joins::JoinExec;
+use halcyon_ranges::RangeJoinExec;
 use halcyon_scan::scan::ScanExec;
 use halcyon_sorts::{BatchSortExec, RunSortExec};
 
@@ -186,7 +187,8 @@ fn below(node: &Plan, columns: &[usize]) -> Option<(usize, Vec<usize>)> {
             Some(_) => None,
         };
     }
-    if let Some(join) = node.downcast_ref::<NestedLoopJoinExec>() {
+    let ours = node.downcast_ref::<RangeJoinExec>().map(RangeJoinExec::node);
+    if let Some(join) = ours.or_else(|| node.downcast_ref::<NestedLoopJoinExec>()) {
         let places = projected(columns, join.projection().as_deref());
         return side(*join.join_type(), join.left().schema().fields().len(), places);
     }
