@@ -1,7 +1,7 @@
 //! `string_agg(x, ',' ORDER BY k)` and `array_agg(x ORDER BY k)` over values kept as rows of bytes.
 //!
 //! DataFusion keeps each value, and the keys of each, as a scalar on the heap, compares them one by one, and makes scalars of states
-//! again: 300,000 values of one group took six seconds. Here values and keys are bytes (arrow-row) in one buffer each; the
+//! again: 60,000 values of one group in two parts took 8.0 s, and take 0.55 here (without optimisation, busy cores, 2026-11-29). Here values and keys are bytes (arrow-row) in one buffer each; the
 //! order is found once, at the end. States are those of DataFusion's accumulator, in any order: whoever merges them sorts.
 //!
 //! Cost: a copy of the values and keys as they come; n log n comparisons of eight bytes, or of whole keys where these are equal.

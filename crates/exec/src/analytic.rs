@@ -433,7 +433,7 @@ impl AnalyticalPlan {
                 true => warily(planned),
                 false => Err(error),
             })?;
-            let ours = |plan| range_joins(hash_joins(hash_aggregates(plan)?)?);
+            let ours = |plan| hash_joins(range_joins(hash_aggregates(plan)?)?);
             let plan = if self.is_plain { plan } else { ours(plan)? };
             let plan = paced(plan)?;
             let plan = if self.waits { plan } else { on_workers(plan)? };

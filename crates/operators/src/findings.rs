@@ -187,8 +187,10 @@ fn below(node: &Plan, columns: &[usize]) -> Option<(usize, Vec<usize>)> {
             Some(_) => None,
         };
     }
-    let ours = node.downcast_ref::<RangeJoinExec>().map(RangeJoinExec::node);
-    if let Some(join) = ours.or_else(|| node.downcast_ref::<NestedLoopJoinExec>()) {
+    if let Some(join) = node.downcast_ref::<RangeJoinExec>() {
+        return side(join.kind(), join.left_columns(), projected(columns, join.projection()));
+    }
+    if let Some(join) = node.downcast_ref::<NestedLoopJoinExec>() {
         let places = projected(columns, join.projection().as_deref());
         return side(*join.join_type(), join.left().schema().fields().len(), places);
     }

@@ -1,6 +1,7 @@
 //! The left side of a join, in the order of its codes.
 //!
-//! Rows lie in blocks as they came. A *place* is a row's number in the order; behind the rows that have a code lie those that have
+//! Rows lie in blocks as they came. A *place* is a row's number in the order: rows with equal keys follow each other, a *group* (one of all
+//! rows if the join has no keys), and within a group lie those of a code. Behind the rows that have a code lie those that have
 //! none, since NULL keeps no bound. The codes are sorted in chunks, which are merged two by two, so that no step is longer
 //! than one over [`STEP`] rows.
 
@@ -18,6 +19,7 @@ use halcyon_sql::error::{SqlError, SqlState};
 use halcyon_task::proceed;
 
 use crate::code::codes;
+use crate::groups::Groups;
 use crate::heights::Heights;
 use crate::plan::{Bound, End, Join, batch_of, value};
 
@@ -28,8 +30,8 @@ const BLOCK: usize = 1 << BLOCK_BITS;
 const CHUNK: usize = 1 << 13;
 const STEP: usize = 1 << 15;
 
-/// A code and its row.
-type Head = (u128, u32);
+/// A row's group, its code, and its number.
+type Head = (u32, u128, u32);
 
 /// Rows as they are collected.
 pub(crate) struct Builder {
@@ -43,7 +45,9 @@ pub(crate) struct Builder {
     without: Vec<u32>,
     /// By row: its number for the second expression's bound.
     seconds: Vec<u128>,
-    /// Whether an expression has an error for some row.
+    /// `None` before rows have come, or if there are no keys.
+    groups: Option<Groups>,
+    /// Whether an expression of a bound has an error for some row.
     has_failed: bool,
     memory: MemoryReservation,
 }
@@ -59,20 +63,37 @@ impl Builder {
             heads: Vec::new(),
             without: Vec::new(),
             seconds: Vec::new(),
+            groups: None,
             has_failed: false,
             memory,
         }
     }
 
-    /// Takes rows in. Errors: 53200.
+    /// Takes rows in. Errors: 53200, and those of keys.
     pub(crate) fn take(&mut self, batch: &RecordBatch) -> Result<()> {
         if self.rows + batch.num_rows() >= u32::MAX as usize {
             let message = "a join's side has room for four thousand million rows";
             return Err(external(SqlError::new(SqlState::OUT_OF_MEMORY, message)));
         }
-        if !self.has_failed && self.take_codes(batch).is_err() {
+        let groups = match self.join.keys.is_empty() {
+            true => vec![Some(0); batch.num_rows()],
+            false => {
+                let keys: Vec<_> = self.join.keys.iter().map(|(key, _)| Arc::clone(key)).collect();
+                Groups::put(&mut self.groups, &keys, batch)?
+            }
+        };
+        let codes = if self.has_failed { None } else { self.codes(batch).ok() };
+        let codes = codes.unwrap_or_else(|| {
             self.has_failed = true;
-            (self.heads, self.without, self.seconds) = Default::default();
+            self.seconds = Vec::new();
+            vec![Some(0); batch.num_rows()]
+        });
+        let first = self.rows as u32;
+        for (row, (group, code)) in (first..).zip(groups.into_iter().zip(codes)) {
+            match (group, code) {
+                (Some(group), Some(code)) => self.heads.push((group, code, row)),
+                _ => self.without.push(row),
+            }
         }
         self.rows += batch.num_rows();
         self.blocks.push_batch(self.join.kept(batch)?)?;
@@ -82,27 +103,21 @@ impl Builder {
         self.memory.try_resize(self.bytes_done + open + self.code_bytes())
     }
 
-    /// Errors: those of expressions.
-    fn take_codes(&mut self, batch: &RecordBatch) -> Result<()> {
+    /// The codes of rows, whose numbers for the second bound are put behind those that came. Errors: those of expressions.
+    fn codes(&mut self, batch: &RecordBatch) -> Result<Vec<Option<u128>>> {
         let firsts = codes(&value(&self.join.first, batch)?)?;
         if let Some((second, bound)) = &self.join.second {
             let seconds = codes(&value(second, batch)?)?;
             self.seconds.extend(seconds.into_iter().map(|code| height(bound.end, code)));
         }
-        let first = self.rows as u32;
-        for (row, code) in (first..).zip(firsts) {
-            match code {
-                Some(code) => self.heads.push((code, row)),
-                None => self.without.push(row),
-            }
-        }
-        Ok(())
+        Ok(firsts)
     }
 
     fn code_bytes(&self) -> usize {
         self.heads.capacity() * size_of::<Head>()
             + self.without.capacity() * size_of::<u32>()
             + self.seconds.capacity() * size_of::<u128>()
+            + self.groups.as_ref().map_or(0, Groups::bytes)
     }
 
     fn collect(&mut self) {
@@ -124,9 +139,17 @@ impl Builder {
         let heads = sorted(std::mem::take(&mut self.heads)).await?;
         let (mut codes, mut rows) =
             (Vec::with_capacity(heads.len()), Vec::with_capacity(self.rows));
+        let mut places = vec![0..0; self.groups.as_ref().map_or(1, Groups::count)];
         for heads in heads.chunks(STEP) {
-            codes.extend(heads.iter().map(|&(code, _)| code));
-            rows.extend(heads.iter().map(|&(_, row)| row));
+            for &(group, code, row) in heads {
+                let places: &mut Range<usize> = &mut places[group as usize];
+                if places.end == 0 {
+                    places.start = codes.len();
+                }
+                places.end = codes.len() + 1;
+                codes.push(code);
+                rows.push(row);
+            }
             step().await?;
         }
         drop(heads);
@@ -143,20 +166,20 @@ impl Builder {
             false => None,
         };
         drop(std::mem::take(&mut self.seconds));
-        if self.has_failed {
-            rows.extend(0..self.rows as u32);
-        }
         let visited = if self.join.gives_build_rows() { self.rows.div_ceil(64) } else { 0 };
         let skips = if self.join.asks_build_rows_once() { probers * self.rows } else { 0 };
         let numbers = (rows.len() + skips) * size_of::<u32>() + visited * size_of::<u64>();
         let heights_bytes = heights.as_ref().map_or(0, |_| Heights::bytes(codes.len()));
-        let code_bytes = codes.len() * size_of::<u128>() + heights_bytes;
+        let group_bytes = self.groups.as_ref().map_or(0, Groups::bytes);
+        let code_bytes = codes.len() * size_of::<u128>() + heights_bytes + group_bytes;
         self.memory.try_resize(self.bytes_done + code_bytes + numbers)?;
         assert_eq!(rows.len(), self.rows, "each row has a place");
         Ok(Build {
             blocks: self.done,
             codes,
             rows,
+            places,
+            groups: self.groups,
             heights,
             has_order: !self.has_failed,
             visited: (0..visited).map(|_| AtomicU64::new(0)).collect(),
@@ -246,6 +269,9 @@ pub(crate) struct Build {
     /// By place.
     codes: Vec<u128>,
     rows: Vec<u32>,
+    /// By group: the places of its rows.
+    places: Vec<Range<usize>>,
+    groups: Option<Groups>,
     /// By place: the numbers for the second expression's bound.
     pub(crate) heights: Option<Heights>,
     /// Whether the rows are in the order of codes; else expressions have errors, and pairs are asked the whole condition.
@@ -263,12 +289,22 @@ impl Build {
         self.rows.len()
     }
 
-    /// Rows that have a place in the order, or all if there is none.
-    pub(crate) fn ordered_rows(&self) -> usize {
-        if self.has_order { self.codes.len() } else { self.rows() }
+    /// By row of a batch that looks: the places of the rows whose keys are its keys. Errors: those of keys.
+    pub(crate) fn groups(&self, batch: &RecordBatch) -> Result<Vec<Range<usize>>> {
+        let Some(groups) = &self.groups else {
+            // Without keys there is one group; with keys, and without rows, there is none.
+            let all = if self.join.keys.is_empty() { self.places[0].clone() } else { 0..0 };
+            return Ok(vec![all; batch.num_rows()]);
+        };
+        let keys: Vec<_> = self.join.keys.iter().map(|(_, key)| Arc::clone(key)).collect();
+        let places = |group: Option<u32>| match group {
+            Some(group) => self.places[group as usize].clone(),
+            None => 0..0,
+        };
+        Ok(groups.find(&keys, batch)?.into_iter().map(places).collect())
     }
 
-    /// A range less what does not keep a bound. `hint`: the place of the last such end, near which it is looked for first.
+    /// A range of one group less what does not keep a bound. `hint`: the place of the last such end, near which it is looked for first.
     pub(crate) fn narrow(
         &self,
         range: &mut Range<usize>,
@@ -276,14 +312,18 @@ impl Build {
         code: u128,
         hint: &mut usize,
     ) {
+        if range.start >= range.end {
+            return;
+        }
         let is_before = |&other: &u128| match (bound.end, bound.is_strict) {
             (End::Least, false) | (End::Most, true) => other < code,
             (End::Least, true) | (End::Most, false) => other <= code,
         };
-        *hint = partition_point_near(&self.codes, *hint, is_before);
+        let near = (*hint).clamp(range.start, range.end) - range.start;
+        *hint = range.start + partition_point_near(&self.codes[range.clone()], near, is_before);
         match bound.end {
-            End::Least => range.start = range.start.max(*hint),
-            End::Most => range.end = range.end.min(*hint),
+            End::Least => range.start = *hint,
+            End::Most => range.end = *hint,
         }
     }
 

@@ -6,11 +6,10 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{DataFusionError, Result, Statistics};
+use datafusion::common::{DataFusionError, JoinType, Result, Statistics};
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_plan::joins::NestedLoopJoinExec;
 use datafusion::physical_plan::metrics::{
     BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, Time,
 };
@@ -28,7 +27,7 @@ use halcyon_task::proceed;
 use parking_lot::Mutex;
 
 use crate::build::{Build, Builder};
-use crate::plan::Join;
+use crate::plan::{Join, Node};
 use crate::probe::{Leftover, Probe};
 
 /// The left side as the outputs of a join share it.
@@ -36,18 +35,19 @@ type Building = Shared<BoxFuture<'static, Result<Arc<Build>, Arc<DataFusionError
 
 /// Joins rows by comparisons of one side with the other.
 pub struct RangeJoinExec {
-    /// The join as DataFusion's planner says it: a [`NestedLoopJoinExec`].
+    /// The join as DataFusion's planner says it.
     node: Arc<dyn ExecutionPlan>,
     join: Arc<Join>,
     metrics: ExecutionPlanMetricsSet,
+    /// The one left side, if all outputs share it.
     building: Mutex<Option<Building>>,
 }
 
 impl RangeJoinExec {
-    /// The operator in the place of DataFusion's; `None` if the node is none, or its condition has no bounds.
+    /// The operator in the place of DataFusion's; `None` if the node is no join, or its condition has no bounds.
     pub fn in_place_of(node: &Arc<dyn ExecutionPlan>) -> Result<Option<RangeJoinExec>> {
-        let Some(join) = node.downcast_ref::<NestedLoopJoinExec>() else { return Ok(None) };
-        let join = Join::of(join, node.schema())?;
+        let Some(join) = Node::of(node) else { return Ok(None) };
+        let join = Join::of(&join)?;
         Ok(join.map(|join| RangeJoinExec::new(Arc::clone(node), Arc::new(join))))
     }
 
@@ -56,9 +56,23 @@ impl RangeJoinExec {
         RangeJoinExec { node, join, metrics, building: Mutex::default() }
     }
 
-    /// The join as DataFusion's planner says it.
-    pub fn node(&self) -> &NestedLoopJoinExec {
-        self.node.downcast_ref::<NestedLoopJoinExec>().expect("made of such a node")
+    fn node(&self) -> Node<'_> {
+        Node::of(&self.node).expect("made of such a node")
+    }
+
+    /// Which rows are given.
+    pub fn kind(&self) -> JoinType {
+        self.join.kind
+    }
+
+    /// Columns of the left side.
+    pub fn left_columns(&self) -> usize {
+        self.node().left().schema().fields().len()
+    }
+
+    /// The columns that are given, of those of both sides; `None`: all.
+    pub fn projection(&self) -> Option<&[usize]> {
+        self.node().projection()
     }
 
     /// The join above other sides, which runs for the first time.
@@ -66,23 +80,29 @@ impl RangeJoinExec {
         Arc::new(RangeJoinExec::new(node, Arc::clone(&self.join)))
     }
 
-    /// The left side of an execution, which its first output begins with.
+    /// The left side of an output, which the first of those that share it begins with.
     fn building(&self, partition: usize, context: &Arc<TaskContext>) -> Result<Building> {
+        let node = self.node();
+        let collect = |left: usize, probers: usize| -> Result<Building> {
+            let memory = MemoryConsumer::new("RangeJoinExec").register(context.memory_pool());
+            let work = collected(
+                node.left().execute(left, Arc::clone(context))?,
+                Builder::new(&self.join, memory),
+                probers,
+                MetricBuilder::new(&self.metrics).subset_time("build_time", partition),
+                MetricBuilder::new(&self.metrics).counter("build_rows", partition),
+            );
+            Ok(work.map(|built| built.map(Arc::new).map_err(Arc::new)).boxed().shared())
+        };
+        if !node.has_one_left_side() {
+            return collect(partition, 1);
+        }
         let mut building = self.building.lock();
         if let Some(begun) = &*building {
             return Ok(begun.clone());
         }
-        let memory = MemoryConsumer::new("RangeJoinExec").register(context.memory_pool());
-        let work = collected(
-            self.node().left().execute(0, Arc::clone(context))?,
-            Builder::new(&self.join, memory),
-            self.node().right().output_partitioning().partition_count(),
-            MetricBuilder::new(&self.metrics).subset_time("build_time", partition),
-            MetricBuilder::new(&self.metrics).counter("build_rows", partition),
-        );
-        let begun = work.map(|built| built.map(Arc::new).map_err(Arc::new)).boxed().shared();
-        *building = Some(begun.clone());
-        Ok(begun)
+        let begun = collect(0, node.right().output_partitioning().partition_count())?;
+        Ok(building.insert(begun).clone())
     }
 }
 
@@ -102,7 +122,8 @@ impl DisplayAs for RangeJoinExec {
             }
         }
         let text = Text(self.node.as_ref(), kind).to_string();
-        match text.strip_prefix("NestedLoopJoinExec: ") {
+        let names = ["NestedLoopJoinExec: ", "HashJoinExec: "];
+        match names.iter().find_map(|name| text.strip_prefix(name)) {
             Some(rest) => write!(f, "RangeJoinExec: sorted=[{}], {rest}", self.join.first),
             None => f.write_str(&text),
         }
@@ -116,6 +137,10 @@ impl ExecutionPlan for RangeJoinExec {
 
     fn properties(&self) -> &Arc<PlanProperties> {
         self.node.properties()
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        self.node.maintains_input_order()
     }
 
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
@@ -275,7 +300,7 @@ impl Work {
                         Some(batch) => {
                             self.probe_rows.add(batch.num_rows());
                             let _timer = time.timer();
-                            probe.set(batch);
+                            probe.set(batch)?;
                         }
                         None => {
                             self.right = None;

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{JoinSide, JoinType, Result};
+use datafusion::common::{JoinSide, JoinType, NullEquality, Result};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column};
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr_common::physical_expr::is_volatile;
-use datafusion::physical_plan::joins::NestedLoopJoinExec;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::utils::JoinFilter;
+use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, PartitionMode};
 use halcyon_scan::lazy::{and, conjuncts};
 
 use crate::code::{Nearness, nearness};
@@ -58,6 +59,8 @@ pub(crate) struct Condition {
 #[derive(Debug)]
 pub(crate) struct Join {
     pub(crate) kind: JoinType,
+    /// What is equal besides, on the left side and on the right one.
+    pub(crate) keys: Vec<(Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>)>,
     /// What the left side is sorted by, and the bounds of it.
     pub(crate) first: Arc<dyn PhysicalExpr>,
     pub(crate) bounds: Vec<Bound>,
@@ -74,6 +77,92 @@ pub(crate) struct Join {
     pub(crate) schema: SchemaRef,
 }
 
+/// A join as DataFusion's planner says it.
+pub(crate) enum Node<'n> {
+    Loop(&'n NestedLoopJoinExec),
+    Hash(&'n HashJoinExec),
+}
+
+impl<'n> Node<'n> {
+    pub(crate) fn of(plan: &'n Arc<dyn ExecutionPlan>) -> Option<Node<'n>> {
+        let hash = plan.downcast_ref::<HashJoinExec>().map(Node::Hash);
+        hash.or_else(|| plan.downcast_ref::<NestedLoopJoinExec>().map(Node::Loop))
+    }
+
+    pub(crate) fn kind(&self) -> JoinType {
+        match self {
+            Node::Loop(node) => *node.join_type(),
+            Node::Hash(node) => *node.join_type(),
+        }
+    }
+
+    pub(crate) fn left(&self) -> &'n Arc<dyn ExecutionPlan> {
+        match self {
+            Node::Loop(node) => node.left(),
+            Node::Hash(node) => node.left(),
+        }
+    }
+
+    pub(crate) fn right(&self) -> &'n Arc<dyn ExecutionPlan> {
+        match self {
+            Node::Loop(node) => node.right(),
+            Node::Hash(node) => node.right(),
+        }
+    }
+
+    fn filter(&self) -> Option<&'n JoinFilter> {
+        match self {
+            Node::Loop(node) => node.filter(),
+            Node::Hash(node) => node.filter(),
+        }
+    }
+
+    pub(crate) fn projection(&self) -> Option<&'n [usize]> {
+        match self {
+            Node::Loop(node) => node.projection().as_deref(),
+            Node::Hash(node) => node.projection.as_deref(),
+        }
+    }
+
+    fn schema(&self) -> SchemaRef {
+        match self {
+            Node::Loop(node) => node.schema(),
+            Node::Hash(node) => node.schema(),
+        }
+    }
+
+    /// Whether all outputs look at one left side, and not each at its own.
+    pub(crate) fn has_one_left_side(&self) -> bool {
+        match self {
+            Node::Loop(_) => true,
+            Node::Hash(node) => *node.partition_mode() == PartitionMode::CollectLeft,
+        }
+    }
+
+    /// What is equal besides; `None` if it is compared in another way than by the bytes of values.
+    fn keys(&self) -> Result<Option<Vec<(Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>)>>> {
+        let Node::Hash(node) = self else { return Ok(Some(Vec::new())) };
+        let is_plain = node.null_equality() == NullEquality::NullEqualsNothing
+            && !node.null_aware
+            && node.fetch().is_none()
+            && *node.partition_mode() != PartitionMode::Auto;
+        let (left, right) = (node.left().schema(), node.right().schema());
+        for (of_left, of_right) in node.on() {
+            let ty = of_left.data_type(&left)?;
+            let is_known = nearness(&ty).is_some() && !ty.is_floating();
+            if !is_plain || !is_known || ty != of_right.data_type(&right)? {
+                return Ok(None);
+            }
+        }
+        Ok(Some(node.on().to_vec()))
+    }
+}
+
+fn has_no_effects(filter: &JoinFilter) -> bool {
+    !is_volatile(filter.expression())
+        && filter.column_indices().iter().all(|column| column.side != JoinSide::None)
+}
+
 /// A conjunct that is a comparison of both sides.
 struct Comparison {
     build: Arc<dyn PhysicalExpr>,
@@ -83,13 +172,10 @@ struct Comparison {
 
 impl Join {
     /// The join that a node does; `None` if it has no bounds, or conditions with effects.
-    pub(crate) fn of(node: &NestedLoopJoinExec, schema: SchemaRef) -> Result<Option<Join>> {
+    pub(crate) fn of(node: &Node<'_>) -> Result<Option<Join>> {
         let Some(filter) = node.filter() else { return Ok(None) };
-        if is_volatile(filter.expression())
-            || filter.column_indices().iter().any(|column| column.side == JoinSide::None)
-        {
-            return Ok(None);
-        }
+        let keys = node.keys()?;
+        let (true, Some(keys)) = (has_no_effects(filter), keys) else { return Ok(None) };
         let parts = conjuncts(filter.expression());
         let compared: Vec<Option<Comparison>> =
             parts.iter().map(|part| Comparison::of(part, filter)).collect::<Result<_>>()?;
@@ -130,10 +216,9 @@ impl Join {
             }
         }
         let mut kept = Kept { columns: Vec::new() };
-        let left = node.left().schema();
-        let all =
-            columns(*node.join_type(), left.fields().len(), node.right().schema().fields().len());
-        let chosen: Vec<Source> = match node.projection().as_deref() {
+        let (left, right) = (node.left().schema(), node.right().schema());
+        let all = columns(node.kind(), left.fields().len(), right.fields().len());
+        let chosen: Vec<Source> = match node.projection() {
             Some(chosen) => chosen.iter().map(|&column| all[column]).collect(),
             None => all,
         };
@@ -143,7 +228,8 @@ impl Join {
         let fields: Vec<Field> =
             kept.columns.iter().map(|&column| left.field(column).clone()).collect();
         Ok(Some(Join {
-            kind: *node.join_type(),
+            kind: node.kind(),
+            keys,
             first,
             bounds,
             second,
@@ -152,7 +238,7 @@ impl Join {
             kept: kept.columns,
             kept_schema: Arc::new(Schema::new(fields)),
             output,
-            schema,
+            schema: node.schema(),
         }))
     }
 

@@ -1,5 +1,6 @@
 //! The side of a join that looks for rows: pairs, what conditions leave of them, and the rows that become of them.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, UInt32Array};
@@ -77,32 +78,31 @@ impl Probe {
         &self.build
     }
 
-    /// Begins with a batch.
-    pub(crate) fn set(&mut self, batch: RecordBatch) {
-        self.reaches.clear();
-        self.is_asked_all = !self.build.has_order || self.reach(&batch).is_err();
+    /// Begins with a batch. Errors: those of keys.
+    pub(crate) fn set(&mut self, batch: RecordBatch) -> Result<()> {
+        let groups = self.build.groups(&batch)?;
+        self.is_asked_all = !self.build.has_order || self.reach(&batch, groups.clone()).is_err();
         if self.is_asked_all {
-            let all = self.build.ordered_rows() as u32;
+            let all = groups.into_iter().map(|group| (group.start as u32, group.end as u32, 0));
             self.reaches.clear();
-            self.reaches.resize(batch.num_rows(), (0, all, 0));
+            self.reaches.extend(all);
         }
         self.matched.clear();
         self.matched.resize(batch.num_rows(), false);
         (self.row, self.place, self.told) = (0, 0, 0);
         self.batch = Some(batch);
+        Ok(())
     }
 
-    /// Finds what rows may find. Errors: those of expressions.
-    fn reach(&mut self, batch: &RecordBatch) -> Result<()> {
+    /// Finds what rows may find in their groups. Errors: those of expressions.
+    fn reach(&mut self, batch: &RecordBatch, mut ranges: Vec<Range<usize>>) -> Result<()> {
         let join = &self.build.join;
-        let ordered = self.build.ordered_rows();
-        let mut ranges = vec![0..ordered; batch.num_rows()];
         for (bound, hint) in join.bounds.iter().zip(&mut self.hints) {
             let codes = codes(&value(&bound.probe, batch)?)?;
             for (range, code) in ranges.iter_mut().zip(codes) {
                 match code {
                     Some(code) => self.build.narrow(range, bound, code, hint),
-                    None => range.end = 0,
+                    None => *range = 0..0,
                 }
             }
         }
@@ -115,6 +115,7 @@ impl Probe {
             Some(least) => (range.start as u32, range.end as u32, least),
             None => (0, 0, 0),
         });
+        self.reaches.clear();
         self.reaches.extend(reaches);
         Ok(())
     }

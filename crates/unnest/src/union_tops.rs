@@ -124,3 +124,34 @@ fn replaced(keys: &[SortExpr], schema: &DFSchema, given: &[Expr]) -> Result<Opti
     }
     Ok(Some(all))
 }
+
+#[cfg(test)]
+mod tests {
+    use arrow::datatypes::{DataType, Field, Schema};
+    use datafusion::logical_expr::{LogicalPlanBuilder, col, lit, table_scan};
+    use datafusion::optimizer::OptimizerContext;
+
+    use super::*;
+
+    #[test]
+    fn each_arm_is_asked_for_as_many_rows_as_all() {
+        let schema = Schema::new(vec![Field::new("x", DataType::Int32, true)]);
+        let arm = |name| table_scan(Some(name), &schema, None).expect("a table");
+        let other = arm("b").project(vec![(col("x") + lit(1_i32)).alias("x")]);
+        let other = other.and_then(LogicalPlanBuilder::build).expect("a plan");
+        let union = arm("a").union(other).and_then(|union| union.alias("u")).expect("a plan");
+        let key = col("u.x").sort(false, true);
+        let rewritten = |fetch| {
+            let sorted = union.clone().sort_with_limit(vec![key.clone()], fetch);
+            let sorted = sorted.and_then(LogicalPlanBuilder::build).expect("a plan");
+            TopsOfArms.rewrite(sorted, &OptimizerContext::new()).expect("a plan")
+        };
+        let top = rewritten(Some(3));
+        let text = top.data.display_indent().to_string();
+        assert!(top.transformed && text.matches("fetch=3").count() == 3, "{text}");
+        assert!(text.contains("Sort: x DESC") || text.contains("Sort: a.x DESC"), "{text}");
+        let again = TopsOfArms.rewrite(top.data, &OptimizerContext::new()).expect("a plan");
+        assert!(!again.transformed, "arms are asked once");
+        assert!(!rewritten(None).transformed && !rewritten(Some(ROWS_MAX + 1)).transformed);
+    }
+}
