@@ -55,12 +55,15 @@ pub(crate) struct Condition {
     pub(crate) columns: Vec<Source>,
 }
 
+/// Expressions that are equal, of the left side and of the right one.
+type Keys = Vec<(Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>)>;
+
 /// A join. Its left side is put in order.
 #[derive(Debug)]
 pub(crate) struct Join {
     pub(crate) kind: JoinType,
     /// What is equal besides, on the left side and on the right one.
-    pub(crate) keys: Vec<(Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>)>,
+    pub(crate) keys: Keys,
     /// What the left side is sorted by, and the bounds of it.
     pub(crate) first: Arc<dyn PhysicalExpr>,
     pub(crate) bounds: Vec<Bound>,
@@ -140,7 +143,7 @@ impl<'n> Node<'n> {
     }
 
     /// What is equal besides; `None` if it is compared in another way than by the bytes of values.
-    fn keys(&self) -> Result<Option<Vec<(Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>)>>> {
+    fn keys(&self) -> Result<Option<Keys>> {
         let Node::Hash(node) = self else { return Ok(Some(Vec::new())) };
         let is_plain = node.null_equality() == NullEquality::NullEqualsNothing
             && !node.null_aware
