@@ -29,6 +29,7 @@ use halcyon_sql::meeting_types::is_text;
 use halcyon_sql::types::{OID_ALIAS_KEY, PG_TYPE_KEY};
 
 use crate::bytes::{self, are_bytes};
+use crate::ordered::{Gathered, Ordered};
 use crate::sliding::{of_intervals, sliding};
 
 /// The most centroids of a digest.
@@ -111,6 +112,16 @@ impl Corrected {
     /// Whether this is `string_agg` of such arguments.
     fn takes_bytes(&self, args: &AccumulatorArgs<'_>) -> bool {
         self.gathers_bytes(args.expr_fields.first().map(|field| field.data_type()))
+    }
+
+    /// An accumulator of values in an order, if the aggregate gathers them and can keep them as bytes.
+    fn ordered(&self, args: &AccumulatorArgs<'_>) -> Result<Option<Ordered>> {
+        let gathered = match self.correction {
+            Correction::Texts => Gathered::text(args),
+            Correction::Named => Some(Gathered::Array),
+            _ => None,
+        };
+        gathered.map_or(Ok(None), |gathered| Ordered::of(args, gathered))
     }
 
     /// Errors: 22023 for a digest of too many centroids.
@@ -204,6 +215,9 @@ impl AggregateUDFImpl for Corrected {
         if self.takes_bytes(&args) {
             let made = bytes::of_texts(args, |args| self.inner.accumulator(args))?;
             return Ok(Box::new(made));
+        }
+        if let Some(ordered) = self.ordered(&args)? {
+            return Ok(Box::new(ordered));
         }
         let own = match self.correction {
             Correction::Watched => of_intervals(self.inner.name(), &args),

@@ -1,8 +1,8 @@
 //! Aggregate functions as the vectorised executor runs them, with PostgreSQL's types and results.
 //!
 //! [`sums`] has `sum` and `avg`, and the aggregate that takes the only value of a group; [`variance`]
-//! variances and deviations; [`corrected`] DataFusion's own aggregates with what they lack; [`ordered_sets`]
-//! those WITHIN GROUP; [`singles`] makes the sums of REAL REAL. As window functions all of them are [watched](mod@watched), and have
+//! variances and deviations; [`corrected`] DataFusion's own aggregates with what they lack; [`mod@ordered`] what gathers values
+//! in an order; [`ordered_sets`] those WITHIN GROUP; [`singles`] makes the sums of REAL REAL. As window functions all of them are [watched](mod@watched), and have
 //! [frames](mod@sliding) that leave rows behind, or [out](mod@excluding).
 //!
 //! **Invariant**, checked by `cargo xtask check claims`: nothing here knows a table or a transaction. An
@@ -12,6 +12,7 @@
 mod bytes;
 pub mod corrected;
 pub mod excluding;
+mod ordered;
 pub mod ordered_sets;
 mod shifted;
 pub mod singles;

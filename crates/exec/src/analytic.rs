@@ -53,7 +53,7 @@ use halcyon_base::memory::{self, Work};
 use halcyon_base::{clock, duty, parking};
 use halcyon_operators::{
     CacheSizes, cache_use, collecting_paced, findings_reach_scans, hash_aggregates, hash_joins,
-    on_workers, paced, shared_parts, sorts,
+    on_workers, paced, range_joins, shared_parts, sorts,
 };
 use halcyon_store::{Partition, Value};
 use halcyon_task::{CacheUse, Locality, RunningGroup, Runtime};
@@ -433,7 +433,8 @@ impl AnalyticalPlan {
                 true => warily(planned),
                 false => Err(error),
             })?;
-            let plan = if self.is_plain { plan } else { hash_joins(hash_aggregates(plan)?)? };
+            let ours = |plan| hash_joins(range_joins(hash_aggregates(plan)?)?);
+            let plan = if self.is_plain { plan } else { ours(plan)? };
             let plan = paced(plan)?;
             let plan = if self.waits { plan } else { on_workers(plan)? };
             if self.is_plain {

@@ -32,6 +32,7 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use halcyon_hashing::groups::HashAggregateExec;
 use halcyon_hashing::joins::JoinExec;
+use halcyon_ranges::RangeJoinExec;
 use halcyon_scan::scan::ScanExec;
 use halcyon_sorts::{BatchSortExec, RunSortExec};
 
@@ -185,6 +186,9 @@ fn below(node: &Plan, columns: &[usize]) -> Option<(usize, Vec<usize>)> {
             None => side(*join.join_type(), left, places),
             Some(_) => None,
         };
+    }
+    if let Some(join) = node.downcast_ref::<RangeJoinExec>() {
+        return side(join.kind(), join.left_columns(), projected(columns, join.projection()));
     }
     if let Some(join) = node.downcast_ref::<NestedLoopJoinExec>() {
         let places = projected(columns, join.projection().as_deref());

@@ -18,6 +18,7 @@ pub use cache_use::{CacheSizes, cache_use};
 pub use findings::findings_reach_scans;
 pub use halcyon_hashing::groups::hash_aggregates;
 pub use halcyon_hashing::joins::hash_joins;
+pub use halcyon_ranges::range_joins;
 pub use halcyon_sorts::sorts;
 pub use pacing::{collecting_paced, paced};
 pub use placement::on_workers;

@@ -35,8 +35,9 @@ use halcyon_scan::wide;
 use halcyon_task::poll_proceed;
 
 /// Operators that make many rows of few.
-const MAKING: [&str; 8] = [
+const MAKING: [&str; 9] = [
     "NestedLoopJoinExec",
+    "RangeJoinExec",
     "CrossJoinExec",
     "HashJoinExec",
     "JoinExec",

@@ -24,6 +24,7 @@ use crate::system_names::{NoSystemSchemas, SystemSchemas};
 use crate::windows;
 use crate::workers::Workers;
 use halcyon_functions::{corrected, nested};
+use halcyon_unnest::union_tops::TopsOfArms;
 
 impl Default for DataFusion {
     /// Without system schemas.
@@ -97,13 +98,15 @@ pub(crate) fn scalar_names() -> impl Iterator<Item = String> {
 /// DataFusion's rules, some of them replaced ([`mended_rules`]), and Halcyon's: dates are compared
 /// as dates right after constants are folded and before common subexpressions are found, which
 /// would separate a cast that occurs twice from its comparisons; semi-joins are moved once filters
-/// are where they belong.
+/// are where they belong, and few rows are wanted of a union's arms once sorts know how many.
 fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let mut rules: Vec<_> = Optimizer::new().rules.into_iter().map(mended_rules::mended).collect();
     let folded = rules.iter().position(|rule| rule.name() == "simplify_expressions");
     rules.insert(folded.map_or(rules.len(), |at| at + 1), Arc::new(CompareAsDates));
     let filters = rules.iter().position(|rule| rule.name() == "push_down_filter");
     rules.insert(filters.map_or(rules.len(), |at| at + 1), Arc::new(PushDownSemiJoins));
+    let limits = rules.iter().position(|rule| rule.name() == "push_down_limit");
+    rules.insert(limits.map_or(rules.len(), |at| at + 1), Arc::new(TopsOfArms));
     rules.into_iter().map(interrupts::watched).collect()
 }
 

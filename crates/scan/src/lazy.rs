@@ -125,6 +125,21 @@ pub fn and(left: Arc<dyn PhysicalExpr>, right: Arc<dyn PhysicalExpr>) -> Arc<dyn
     Arc::new(Lazy { left, right, is_and: true })
 }
 
+/// The conditions that are joined by AND, from the left to the right.
+pub fn conjuncts(condition: &Arc<dyn PhysicalExpr>) -> Vec<Arc<dyn PhysicalExpr>> {
+    let (mut open, mut all) = (vec![condition], Vec::new());
+    while let Some(part) = open.pop() {
+        let plain = part.downcast_ref::<BinaryExpr>().filter(|part| *part.op() == Operator::And);
+        let lazy = part.downcast_ref::<Lazy>().filter(|part| part.is_and);
+        match (plain, lazy) {
+            (Some(both), _) => open.extend([both.right(), both.left()]),
+            (None, Some(both)) => open.extend([&both.right, &both.left]),
+            (None, None) => all.push(Arc::clone(part)),
+        }
+    }
+    all
+}
+
 /// `left AND right` or `left OR right`.
 #[derive(Debug, Eq)]
 struct Lazy {

@@ -42,6 +42,7 @@ pub mod row_values;
 mod rows;
 pub mod set_operations;
 pub mod sorts;
+pub mod union_tops;
 
 use std::sync::Arc;
 

@@ -7,7 +7,7 @@ use crate::workspace::{Package, Workspace};
 #[rustfmt::skip]
 const ORDER: &[&str] = &[
     "base", "value", "json", "collations", "machine", "noise", "traces", "shield", "cache", "task", "tree", "store", "txn", "view", "cell-abi", "cell-image", "cell", "delta", "workload",
-    "quick", "sql", "workers", "dialect", "names", "functions", "collated", "aggregates", "unnest", "joins", "spill", "sorts", "hashing", "views", "catalog", "scan", "plan", "derived", "operators", "exec", "copy", "ddl", "pgcatalog", "prepare",
+    "quick", "sql", "workers", "dialect", "names", "functions", "collated", "aggregates", "unnest", "joins", "spill", "sorts", "hashing", "views", "catalog", "scan", "ranges", "plan", "derived", "operators", "exec", "copy", "ddl", "pgcatalog", "prepare",
     "halcyon", "interchange", "server", "console", "python", "adbc", "tpch", "graphs", "gauge", "neighbours", "scenarios", "lab", "cli",
 ];
 
