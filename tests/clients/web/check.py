@@ -170,13 +170,21 @@ class PgAdmin:
 
     def runs_a_query(self):
         self.page.get_by_text("Tools", exact=True).first.click()
-        self.page.get_by_text("Query Tool", exact=True).first.click()
-        editor = self.page.locator('.cm-content[aria-readonly="false"], .cm-content:not([aria-readonly])').first
-        editor.wait_for()
+        self.page.get_by_role("menuitem", name=re.compile("Query Tool")).click()
+
+        def editor_of(frame):
+            found = frame.locator('.cm-content:not([aria-readonly="true"])')
+            return found.first if found.count() and found.first.is_visible() else None
+        editor = until("the editor of queries", lambda: next(filter(None, map(editor_of, self.page.frames)), None))
         editor.click()
         self.page.keyboard.insert_text("SELECT * FROM market.book ORDER BY symbol;")
-        self.page.keyboard.press("F5")
-        self.page.get_by_text("ALBA", exact=True).first.wait_for()
+
+        def rows():
+            # Before the tool has its connection, a key does nothing.
+            self.page.keyboard.press("F5")
+            time.sleep(4)
+            return any(frame.get_by_text("ALBA", exact=True).count() for frame in self.page.frames)
+        until("the query's rows", rows)
         shot(self.page, "pgadmin-query")
 
     def expect_no_refusals(self):

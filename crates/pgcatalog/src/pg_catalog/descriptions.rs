@@ -126,7 +126,7 @@ fn fixed_descriptions(rows: &mut Vec<DescriptionRow>) {
 }
 
 /// Sequences depend on the columns they feed, views on what they read, defaults on their sequences, columns and
-/// domains on users' types. Foreign keys are not told.
+/// domains on users' types, indexes on the keys that they are for, by which tools tell the two apart. Foreign keys are not told.
 fn depend(context: &Context, rows: &mut Vec<DependRow>) {
     for own in context.catalog.types.values() {
         if let Some(base) = own.domain().and_then(|domain| domain.base.enumeration()) {
@@ -152,6 +152,16 @@ fn depend(context: &Context, rows: &mut Vec<DependRow>) {
                 }
                 defaults(context, table, rows);
             }
+            What::Index(_, index) if index.constraint.is_some() => row!(rows; DependRow {
+                classid: PG_CLASS,
+                objid: object.oid,
+                objsubid: 0,
+                refclassid: PG_CONSTRAINT,
+                // A key has its index's id.
+                refobjid: object.oid,
+                refobjsubid: 0_u32,
+                deptype: "i",
+            }),
             _ => {}
         }
     }
