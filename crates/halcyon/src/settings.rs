@@ -138,7 +138,8 @@ impl Settings {
         let setting = find(name);
         let value = match (setting.map(|setting| &setting.home), value) {
             (None, _) if !name.contains('.') => return Err(unknown(name)),
-            (None, value) => value.map(str::to_owned),
+            // A setting of the application stays when its value goes.
+            (None, value) => Some(value.unwrap_or_default().to_owned()),
             (Some(Home::Session(kind)), Some(value)) => Some(kind.parse(name, value)?),
             (Some(Home::Session(_)), None) => None,
             (Some(Home::Transaction { .. } | Home::System { .. } | Home::Fact { .. }), _) => {
@@ -177,7 +178,8 @@ impl Settings {
 
     /// Resets every setting to its default.
     pub fn reset(&mut self) {
-        self.changed.clear();
+        self.changed.retain(|name, _| find(name).is_none());
+        self.changed.values_mut().for_each(String::clear);
     }
 
     /// Notes the role whose rights the session has.
