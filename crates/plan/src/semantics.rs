@@ -2352,8 +2352,9 @@ pub(crate) fn finished(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr
         }
         other => other,
     };
-    let expr = compared_constants::bare(expr)?;
-    guarded(expr, schema)?.transform_data(|expr| like::check(expr, schema))
+    let bare = compared_constants::bare(expr)?;
+    let guarded = bare.transform_data(|expr| guarded(expr, schema))?;
+    guarded.transform_data(|expr| like::check(expr, schema))
 }
 
 /// A node of an expression in a form that DataFusion may fold and run: checked arithmetic,

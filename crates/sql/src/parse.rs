@@ -230,9 +230,11 @@ fn check_parameters(tokens: &[TokenWithSpan], text: &str) -> Result<()> {
     })
 }
 
-/// Errors: 42601 for a number that goes on as a word (`1a`).
+/// Errors: 42601 for a number that goes on as a word (`1a`), but in statements of ours, which have units (`30s`).
 fn check_numbers(tokens: &[TokenWithSpan], text: &str) -> Result<()> {
-    let joined = tokens.windows(2).find(|pair| {
+    let first = tokens.first().map(|first| first.token.to_string().to_ascii_uppercase());
+    let asks = matches!(first.as_deref(), Some("SELECT" | "WITH" | "VALUES" | "INSERT" | "UPDATE"));
+    let joined = tokens.windows(2).filter(|_| asks).find(|pair| {
         matches!((&pair[0].token, &pair[1].token), (Token::Number(..), Token::Word(_)))
             && pair[0].span.end == pair[1].span.start
     });

@@ -23,10 +23,6 @@ pub(super) const FUNCTIONS: &[Definition] = &[
         let (channel, payload) = (channel.unwrap_or_default(), payload.unwrap_or_default());
         effects(c)?.notify(channel, payload).map(|()| nothing()).map_err(external)
     }),
-    define("pg_listening_channels", (0, 0), Gives::Texts, LIVE, |c, _| {
-        let channels: Vec<ScalarValue> = effects(c)?.listening().into_iter().map(text).collect();
-        Ok(ScalarValue::List(ScalarValue::new_list(&channels, &DataType::Utf8View, true)))
-    }),
     define("pg_sleep", (1, 1), Gives::Void, LIVE, |c, args| {
         let Some(seconds) = args[0].number() else { return Ok(ScalarValue::Null) };
         let time = Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX);

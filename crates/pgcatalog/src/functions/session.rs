@@ -54,6 +54,11 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     define("pg_last_xact_replay_timestamp", (0, 0), Gives::Time, PURE, |_, _| {
         Ok(ScalarValue::Null)
     }),
+    define("pg_listening_channels", (0, 0), Gives::Texts, LIVE, |c, _| {
+        let channels = c.live.effects().map(|effects| effects.listening()).unwrap_or_default();
+        let channels: Vec<ScalarValue> = channels.into_iter().map(text).collect();
+        Ok(ScalarValue::List(ScalarValue::new_list(&channels, &DataType::Utf8View, true)))
+    }),
     define("pg_stat_get_live_tuples", (1, 1), Gives::Int8, LIVE, |c, args| {
         rows(c, &args[0], |size| size.rows)
     }),
