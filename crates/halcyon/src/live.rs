@@ -359,7 +359,6 @@ impl Effects for View {
     fn listening(&self) -> Vec<String> {
         self.shared.channels.of(self.entry.id)
     }
-
     fn set_config(&self, name: &str, value: &str, local: bool) -> Result<String> {
         let name = name.to_ascii_lowercase();
         if name == "role" && value != "none" {

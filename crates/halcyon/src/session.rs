@@ -278,10 +278,9 @@ impl Session {
     fn carry_out(&mut self) {
         for wish in self.entry.signals.take_settings() {
             // The value was checked when the wish was noted.
-            let value = Some(wish.value.as_str());
             let set = match wish.name.as_str() {
-                "role" => self.set_role(value.filter(|role| *role != "none"), wish.local),
-                name => self.set_in_transaction(name, value, wish.local),
+                "role" => self.set_role(Some(&*wish.value).filter(|to| *to != "none"), wish.local),
+                name => self.set_in_transaction(name, Some(&wish.value), wish.local),
             };
             if let Err(refused) = set {
                 self.notice(refused);
