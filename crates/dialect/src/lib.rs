@@ -32,6 +32,7 @@ mod sorted_input;
 mod standard_json;
 mod symmetric;
 pub mod target_lists;
+pub mod typed_values;
 pub mod volatile_ctes;
 mod whole_rows;
 mod wildcards;
@@ -94,8 +95,8 @@ impl VisitorMut for Rewrite {
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
         self.level += 1;
-        crate::recursive_types::settle(query);
-        if let Err(error) = crate::row_bounds::settle(query) {
+        let settled = crate::recursive_types::settle(query);
+        if let Err(error) = settled.and_then(|()| crate::row_bounds::settle(query)) {
             return ControlFlow::Break(error);
         }
         crate::set_order::settle(query);
@@ -1173,6 +1174,9 @@ fn renamed(mut function: Function) -> Result<Expr> {
             let array = array_of_rows(name).expect("a function of rows");
             function.name = ObjectName::from(vec![quoted(array.to_owned())]);
             call("unnest", vec![Expr::Function(function)])
+        }
+        (Some(name), 1) if row_fields::OF_PAIRS.contains(&name) => {
+            row_fields::row_of_pair(&function)
         }
         (Some("json_agg"), 1) => gathered(function, "json\u{1}value", "json\u{1}values"),
         (Some("jsonb_agg"), 1) => gathered(function, "to_jsonb", "jsonb\u{1}values"),

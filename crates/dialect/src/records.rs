@@ -13,8 +13,7 @@ use datafusion::sql::sqlparser::ast::{
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::identifier::fold;
 
-/// Rewrites a call of these functions in FROM. Errors: 42601 without definitions of columns, 0A000 for
-/// columns of arrays.
+/// Rewrites a call of these functions in FROM. Errors: 42601 without definitions of columns.
 pub(crate) fn as_columns(factor: &mut TableFactor) -> Result<()> {
     let (name, args, alias) = match factor {
         TableFactor::Table { name, args: Some(args), alias, .. } => (name, &args.args, alias),
@@ -35,7 +34,9 @@ pub(crate) fn as_columns(factor: &mut TableFactor) -> Result<()> {
     else {
         return Err(no_definitions());
     };
-    let items: Vec<String> = alias.columns.iter().map(item).collect::<Result<_>>()?;
+    let kind = if own.starts_with("jsonb") { "jsonb" } else { "json" };
+    let items = alias.columns.iter().map(|column| item(column, kind));
+    let items: Vec<String> = items.collect::<Result<_>>()?;
     if items.is_empty() {
         return Err(no_definitions());
     }
@@ -52,7 +53,7 @@ pub(crate) fn as_columns(factor: &mut TableFactor) -> Result<()> {
             }
         }
         body => {
-            let ty = if own == "json_to_record" { DataType::JSON } else { DataType::JSONB };
+            let ty = if kind == "json" { DataType::JSON } else { DataType::JSONB };
             let document = Expr::Cast {
                 kind: CastKind::DoubleColon,
                 expr: Box::new(argument.clone()),
@@ -89,15 +90,18 @@ impl VisitorMut for Documents {
     }
 }
 
-/// A member of the document as a column.
-fn item(column: &TableAliasColumnDef) -> Result<String> {
+/// A member of the document, which is of type `kind`, as a column. A column of arrays takes an array of the document, or
+/// a text that writes one.
+fn item(column: &TableAliasColumnDef, kind: &str) -> Result<String> {
     let Some(ty) = &column.data_type else { return Err(no_definitions()) };
     let name = fold(&column.name);
     let key = name.replace('\'', "''");
     let value = match ty {
-        DataType::Array(_) => {
-            return Err(SqlError::unsupported("a column of arrays of a function of documents"));
-        }
+        DataType::Array(_) => format!(
+            "CASE {kind}_typeof(r.value -> '{key}') WHEN 'array' \
+             THEN \"{kind}_array_elements_text\u{1}rows\"(r.value -> '{key}')::{ty} \
+             ELSE (r.value ->> '{key}')::{ty} END"
+        ),
         DataType::JSON | DataType::JSONB => {
             format!("CASE WHEN r.value ->> '{key}' IS NULL THEN NULL ELSE r.value -> '{key}' END")
         }

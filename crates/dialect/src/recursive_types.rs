@@ -4,20 +4,66 @@
 //! of the first before constants get the types that PostgreSQL gives them. So a constant that is a column by itself
 //! says its type. Of constants with a point that is NUMERIC, which has the digits of what the second part gives.
 
+use std::ops::ControlFlow;
+
 use datafusion::sql::sqlparser::ast::{
-    DataType, ExactNumberInfo, Expr, Query, SelectItem, SetExpr, UnaryOperator, Value,
+    DataType, ExactNumberInfo, Expr, ObjectName, ObjectNamePart, Query, SelectItem, SetExpr,
+    SetOperator, UnaryOperator, Value, Visit, Visitor,
 };
+use halcyon_sql::error::{Result, SqlError, SqlState};
+use halcyon_sql::identifier::fold;
 
 use crate::made::{cast, is_quoted, number, quoted};
 
-/// Writes the type of such constants.
-pub(crate) fn settle(query: &mut Query) {
-    let Some(with) = query.with.as_mut().filter(|with| with.recursive) else { return };
+/// Writes the type of such constants. Errors: 42P19 for a query that names itself and is no UNION.
+pub(crate) fn settle(query: &mut Query) -> Result<()> {
+    let Some(with) = query.with.as_mut().filter(|with| with.recursive) else { return Ok(()) };
     for entry in &mut with.cte_tables {
+        let name = fold(&entry.alias.name);
+        let is_union =
+            matches!(&*entry.query.body, SetExpr::SetOperation { op: SetOperator::Union, .. });
+        if !is_union && names(&entry.query, &name) {
+            return Err(not_recursive(&name));
+        }
         if let SetExpr::SetOperation { left, .. } = entry.query.body.as_mut() {
             body(left);
         }
     }
+    Ok(())
+}
+
+fn not_recursive(name: &str) -> SqlError {
+    let message = format!(
+        "recursive query \"{name}\" does not have the form non-recursive-term UNION [ALL] \
+         recursive-term"
+    );
+    SqlError::new(SqlState::INVALID_RECURSION, message)
+}
+
+/// Whether a query reads from what has this name, unless a WITH of its own gives the name to something else.
+fn names(query: &Query, name: &str) -> bool {
+    struct Names<'n>(&'n str);
+    impl Visitor for Names<'_> {
+        type Break = bool;
+
+        fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<bool> {
+            let mut entries = query.with.iter().flat_map(|with| &with.cte_tables);
+            match entries.any(|entry| fold(&entry.alias.name) == self.0) {
+                true => ControlFlow::Break(false),
+                false => ControlFlow::Continue(()),
+            }
+        }
+
+        fn pre_visit_relation(&mut self, relation: &ObjectName) -> ControlFlow<bool> {
+            match relation.0.as_slice() {
+                [ObjectNamePart::Identifier(own)] if fold(own) == self.0 => {
+                    ControlFlow::Break(true)
+                }
+                _ => ControlFlow::Continue(()),
+            }
+        }
+    }
+    query.visit(&mut Names(name)) == ControlFlow::Break(true)
 }
 
 /// Writes the types of constants in the first part of a recursive query.

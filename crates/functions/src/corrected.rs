@@ -671,6 +671,15 @@ impl ScalarUDFImpl for Corrected {
             ("array_has", [DataType::List(item), of]) if item.data_type() == of => {
                 return Ok(types.to_vec());
             }
+            // A float beside decimals.
+            ("array_has", [DataType::List(item), of])
+                if item.data_type().is_numeric() && of.is_numeric() =>
+            {
+                let common = crate::memberships::compared_as(item.data_type(), of);
+                let common = common.unwrap_or_else(|| of.clone());
+                let items = Arc::new(Field::new_list_field(common.clone(), true));
+                return Ok(vec![DataType::List(items), common]);
+            }
             // DataFusion knows no coercion to such an element.
             ("array_has", [open, of]) if is_open(open) && is_fixed(of) => {
                 let items = Arc::new(Field::new_list_field(of.clone(), true));

@@ -18,6 +18,7 @@ mod bytes_like;
 pub mod casts;
 mod chr;
 pub mod collation;
+pub mod compared_constants;
 pub mod corrected;
 mod encode;
 pub mod enumerations;

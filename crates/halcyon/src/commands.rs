@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use halcyon_catalog::{Deferral, Relation, wrong_kind};
+use halcyon_catalog::{Catalog, Deferral, Relation, wrong_kind};
 use halcyon_plan::user_types::settle_type;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::parse::ast::DataType;
@@ -161,21 +161,10 @@ impl Session {
     }
 
     /// SET ROLE and SET LOCAL ROLE, whose effect a rollback undoes. Errors: 22023, 42501.
-    fn set_role(&mut self, role: Option<&str>, local: bool) -> Result<()> {
+    pub(crate) fn set_role(&mut self, role: Option<&str>, local: bool) -> Result<()> {
         let role = role.unwrap_or(&self.vars.session_user).to_owned();
         let catalog = self.current_catalog();
-        if !catalog.roles.contains_key(&role) {
-            return Err(SqlError::new(
-                SqlState::INVALID_PARAMETER_VALUE,
-                format!("role \"{role}\" does not exist"),
-            ));
-        }
-        if !catalog.acts_for(&self.vars.session_user, &role) {
-            return Err(SqlError::new(
-                SqlState::INSUFFICIENT_PRIVILEGE,
-                format!("permission denied to set role \"{role}\""),
-            ));
-        }
+        may_become(&catalog, &self.vars.session_user, &role)?;
         if local && self.block.is_none() {
             self.notice(SqlError::new(
                 SqlState::NO_ACTIVE_SQL_TRANSACTION,
@@ -302,4 +291,17 @@ impl Session {
         self.reset_settings();
         Ok(())
     }
+}
+
+/// Errors: 22023 for a role that there is not, 42501 for one that the session's user is no member of.
+pub(crate) fn may_become(catalog: &Catalog, user: &str, role: &str) -> Result<()> {
+    if !catalog.roles.contains_key(role) {
+        let message = format!("role \"{role}\" does not exist");
+        return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
+    }
+    if !catalog.acts_for(user, role) {
+        let message = format!("permission denied to set role \"{role}\"");
+        return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
+    }
+    Ok(())
 }

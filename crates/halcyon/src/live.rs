@@ -26,6 +26,7 @@ use halcyon_txn::{CancelToken, Mode, TransactionState, WaitLimits, cut};
 
 use crate::activity::{SessionEntry, StatementEntry};
 use crate::advisory::advisory_error;
+use crate::commands::may_become;
 use crate::settings::{SERVER_VERSION, Surroundings, transaction_modes};
 use crate::shared::Shared;
 use crate::signals::{SettingWish, Wish};
@@ -355,9 +356,14 @@ fn runs_again() -> SqlError {
 }
 
 impl Effects for View {
+    fn listening(&self) -> Vec<String> {
+        self.shared.channels.of(self.entry.id)
+    }
     fn set_config(&self, name: &str, value: &str, local: bool) -> Result<String> {
         let name = name.to_ascii_lowercase();
-        if transaction_modes(&name, Some(value))?.is_none() {
+        if name == "role" && value != "none" {
+            may_become(&self.shared.catalog(), &self.entry.role, value)?;
+        } else if name != "role" && transaction_modes(&name, Some(value))?.is_none() {
             let mut settings = self.entry.settings();
             settings.set(&name, Some(value))?;
             let shown = settings.changed(&name).unwrap_or(value).to_owned();
@@ -365,7 +371,7 @@ impl Effects for View {
             self.entry.signals.wish_setting(SettingWish { name, value: shown.clone(), local });
             return Ok(shown);
         }
-        let value = value.to_ascii_lowercase();
+        let value = if name == "role" { value.to_owned() } else { value.to_ascii_lowercase() };
         self.entry.signals.wish_setting(SettingWish { name, value: value.clone(), local });
         Ok(value)
     }

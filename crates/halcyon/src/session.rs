@@ -278,7 +278,10 @@ impl Session {
     fn carry_out(&mut self) {
         for wish in self.entry.signals.take_settings() {
             // The value was checked when the wish was noted.
-            let set = self.set_in_transaction(&wish.name, Some(&wish.value), wish.local);
+            let set = match wish.name.as_str() {
+                "role" => self.set_role(Some(&*wish.value).filter(|to| *to != "none"), wish.local),
+                name => self.set_in_transaction(name, Some(&wish.value), wish.local),
+            };
             if let Err(refused) = set {
                 self.notice(refused);
             }

@@ -76,6 +76,11 @@ pub(crate) fn told_name(name: &str) -> &str {
     find(name).and_then(|setting| setting.reported_as).unwrap_or(name)
 }
 
+/// Whether a setting stays when its value goes: one of the application, but no variable of a session.
+fn stays(name: &str) -> bool {
+    find(name).is_none() && !name.starts_with("session_context.")
+}
+
 fn unknown(name: &str) -> SqlError {
     SqlError::new(
         SqlState::UNDEFINED_OBJECT,
@@ -138,6 +143,7 @@ impl Settings {
         let setting = find(name);
         let value = match (setting.map(|setting| &setting.home), value) {
             (None, _) if !name.contains('.') => return Err(unknown(name)),
+            (None, None) if stays(name) => Some(String::new()),
             (None, value) => value.map(str::to_owned),
             (Some(Home::Session(kind)), Some(value)) => Some(kind.parse(name, value)?),
             (Some(Home::Session(_)), None) => None,
@@ -177,7 +183,8 @@ impl Settings {
 
     /// Resets every setting to its default.
     pub fn reset(&mut self) {
-        self.changed.clear();
+        self.changed.retain(|name, _| stays(name));
+        self.changed.values_mut().for_each(String::clear);
     }
 
     /// Notes the role whose rights the session has.

@@ -278,6 +278,12 @@ impl Drop for Queued {
 }
 
 impl Channels {
+    /// The channels that a session listens to.
+    pub fn of(&self, session: u32) -> Vec<String> {
+        let all = &self.line.lock().listeners;
+        all.iter().filter(|one| one.1.contains_key(&session)).map(|one| one.0.clone()).collect()
+    }
+
     /// Carries out the wishes of a session's transaction at its commit, whose locks are still held; true if there are
     /// notifications, for which [`Channels::is_behind`] has to follow. Of equal notifications in one transaction only
     /// one is sent, as in PostgreSQL.

@@ -21,6 +21,10 @@ pub type AdvisoryRequest = halcyon_txn::advisory::AdvisoryRequest<AdvisoryKey>;
 /// Methods run on threads of the executor. A change of the session's own state takes effect once
 /// the session's statement has ended.
 pub trait Effects {
+    /// The channels that the session listens to.
+    fn listening(&self) -> Vec<String> {
+        Vec::new()
+    }
     /// `set_config`: the value that the setting will have.
     ///
     /// Errors: 42704 unknown, 22023 not a value it takes, 55P02 not the session's.

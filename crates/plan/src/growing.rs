@@ -9,6 +9,7 @@
 //! the test `every_function_is_in_one_list` has the functions whose results have a fixed size or are parts of
 //! their arguments. `||` is a function too ([`crate::concatenation`]).
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
@@ -32,6 +33,27 @@ const BYTES_MAX: u64 = 256 << 20;
 const CHARACTERS_MAX: usize = 255;
 /// Scalars from this size on are counted once for every row that they may become.
 const LARGE_SCALAR: u64 = 64 << 10;
+
+/// The most bytes of a result that becomes a constant of a plan: the passes over a plan copy and write down its constants,
+/// and nobody can end a copy.
+const FOLDED_BYTES_MAX: u64 = 4 << 20;
+
+thread_local! {
+    /// Whether this thread makes constants of calls.
+    static FOLDS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Does `work`, which makes constants of calls but leaves those with large results for whoever runs the plan.
+pub(crate) fn folding<R>(work: impl FnOnce() -> R) -> R {
+    struct Before(bool);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            FOLDS.set(self.0);
+        }
+    }
+    let _before = Before(FOLDS.replace(true));
+    work()
+}
 
 /// The functions whose results may be far larger than their arguments, and the rules by which they grow.
 const GROWING: &[(&str, Growth)] = &[
@@ -331,6 +353,10 @@ impl Bounded {
                 "{} would give {bytes} bytes or more; {BYTES_MAX} is the limit.",
                 self.inner.name()
             ))));
+        }
+        if FOLDS.get() && bytes > FOLDED_BYTES_MAX {
+            let message = "the result is too large for a constant of a plan";
+            return Err(external(SqlError::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message)));
         }
         let times = if is_scalar && bytes >= LARGE_SCALAR { number_rows as u64 } else { 1 };
         SqlError::unless_value_refused(bytes.saturating_mul(times.max(1))).map_err(external)

@@ -4,7 +4,7 @@
 //! 0. `crate::levels` and `crate::recursion` refuse plans without a meaning; `crate::row_sets`
 //!    compares rows with rows of subqueries field by field, `halcyon_unnest::set_operations` counts copies.
 //! 1. `literals`: integer constants are INTEGER if they fit, then BIGINT, then NUMERIC.
-//! 2. `outer_references`: columns of outer queries get the types that they have after pass 1.
+//! 2. [`halcyon_unnest::inputs_first`]: in passes 3 and 4 columns of outer queries have the types that the passes gave them.
 //! 3. `operators`: constants in quotes take the type of the operand beside them; division of
 //!    decimals, arithmetic of dates, concatenation; types of parameters.
 //! 4. DataFusion's type coercion; then `halcyon_collated` puts keys where texts are ordered by other collations than C.
@@ -32,10 +32,10 @@ use datafusion::functions::string::expr_fn::rtrim;
 use datafusion::functions_aggregate::count::count_udaf;
 use datafusion::functions_nested::expr_fn::array_to_string;
 use datafusion::logical_expr::expr::{
-    Alias, Between, Case, Cast, Exists, InList, InSubquery, Like, Placeholder, ScalarFunction,
-    SetComparison, WindowFunction,
+    Alias, Between, Case, Cast, InList, InSubquery, Like, Placeholder, ScalarFunction,
+    WindowFunction,
 };
-use datafusion::logical_expr::expr_rewriter::{NamePreserver, coerce_plan_expr_for_schema};
+use datafusion::logical_expr::expr_rewriter::coerce_plan_expr_for_schema;
 use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::type_coercion::binary::type_union_resolution;
@@ -72,7 +72,8 @@ use halcyon_collations::Collation;
 use halcyon_functions as by_value;
 use halcyon_functions::casts::PgCast;
 use halcyon_functions::{
-    corrected, fields, like, memberships, nested, table_functions, volatile_order, zoned,
+    compared_constants, corrected, fields, like, memberships, nested, table_functions,
+    volatile_order, zoned,
 };
 use halcyon_sql::coerce;
 use halcyon_sql::coerce::nested::is_nested;
@@ -86,11 +87,12 @@ use halcyon_sql::misfits;
 use halcyon_sql::type_names::{UNCONSTRAINED, cast_type};
 use halcyon_sql::types::{Element, OID_ALIAS_KEY, PG_TYPE_KEY, SqlType, TYPE_KEY};
 use halcyon_sql::values::{shown_type, sql_type_of, sql_type_of_arrow, to_scalar};
+use halcyon_unnest::inputs_first::{inputs_first, names_of};
 use halcyon_unnest::late_effects::with_volatile_columns_late;
 use halcyon_unnest::row_values::with_rows_selected;
 use halcyon_unnest::set_operations::{with_copies_counted, with_flat_unions};
 use halcyon_unnest::sorts::with_subqueries_below_sorts;
-use halcyon_unnest::{has_subquery, unnest};
+use halcyon_unnest::unnest;
 use halcyon_value::calendar::Field as DateField;
 use halcyon_value::decimal::{DIGITS_MAX, is_free};
 use halcyon_value::pattern::moment;
@@ -125,15 +127,16 @@ pub fn meaning(
     let plan = with_subqueries_below_sorts(with_rows_selected(plan)?)?;
     let plan = with_volatile_columns_late(plan)?;
     let plan = literals(plan)?;
-    let plan = outer_references(plan)?;
     let mut types = Parameters::new(given);
     types.find_arrays(&plan)?;
     let plan = operators(plan, &mut types)?;
     let plan = types.settle(plan)?;
     // The analyzer's own check comes last, when the subqueries that it would refuse are gone.
-    let coerced =
-        Analyzer::new().rules.iter().try_fold(plan, |plan, rule| rule.analyze(plan, df.options()));
-    Ok((coerced?, types.into_types()))
+    let analyzed = Analyzer::new().rules.iter().try_fold(plan, |plan, rule| match rule.name() {
+        "type_coercion" => coerced(plan),
+        _ => rule.analyze(plan, df.options()),
+    });
+    Ok((analyzed?, types.into_types()))
 }
 
 /// Errors: 0A000 for a cast to texts of a length that its value may not have, which the executors of
@@ -173,7 +176,7 @@ pub fn analyze(
 ) -> Result<(LogicalPlan, Vec<SqlType>, Collations)> {
     let (plan, types) = meaning(plan, given, df)?;
     let collated::Settled { plan, columns, .. } = collated::settle(plan, find)?;
-    let plan = rewrite_expressions(casts(plan, zone)?, finished)?;
+    let plan = growing::folding(|| rewrite_expressions(casts(plan, zone)?, finished))?;
     let plan = unnest(plan)?;
     sizes::check_plan(&plan)?;
     plan.check_invariants(InvariantLevel::Executable)?;
@@ -186,14 +189,16 @@ pub fn optimize(plan: LogicalPlan, df: &DataFusion) -> Result<LogicalPlan> {
     // the execution is folded.
     let plan = volatile_order::keys_computed_once(with_flat_unions(plan)?)?;
     let plan = guards::guarded(&plan)?.unwrap_or(plan);
-    let plan = df.state().optimizer().optimize(plan, df.state(), |_, _| {})?;
+    let optimizer = df.state().optimizer();
+    let plan = growing::folding(|| optimizer.optimize(plan, df.state(), |_, _| {}))?;
     with_plain_arithmetic(with_null_safe_keys(plan)?)
 }
 
 /// Optimises in the short way, as [`optimize`] does in full, for plain plans; `None` for others.
 pub fn optimize_briefly(plan: &LogicalPlan, df: &DataFusion) -> Result<Option<LogicalPlan>> {
     let guarded = guards::guarded(plan)?;
-    let plan = df.brief().optimize(guarded.as_ref().unwrap_or(plan), df.state())?;
+    let plan = guarded.as_ref().unwrap_or(plan);
+    let plan = growing::folding(|| df.brief().optimize(plan, df.state()))?;
     plan.map(|plan| with_plain_arithmetic(with_null_safe_keys(plan)?)).transpose()
 }
 
@@ -213,13 +218,13 @@ pub fn analyze_expr(
     let expr = expr.rewrite(&mut TypeCoercionRewriter::new(schema)).data()?;
     let (expr, collation) = collated::settle_expr(expr, schema, find)?;
     let expr = expr.transform_up(|e| cast(e, schema, zone)).data()?;
-    let expr = expr.transform_up(|e| finished(e, schema)).data()?;
+    let expr = growing::folding(|| expr.transform_up(|e| finished(e, schema))).data()?;
     let context = SimplifyContext::builder()
         .with_schema(Arc::new(schema.clone()))
         .with_config_options(Arc::clone(df.options()))
         .build();
     let expr = expr.transform_up(|expr| Ok(guards::kept_case(expr, schema))).data()?;
-    let expr = ExprSimplifier::new(context).simplify(expr)?;
+    let expr = growing::folding(|| ExprSimplifier::new(context).simplify(expr))?;
     Ok((expr.transform_up(|e| Ok(unguarded(e))).data()?, collation))
 }
 
@@ -243,7 +248,7 @@ fn rewrite_nodes(
     plan.transform_up_with_subqueries(|node| {
         go_on()?;
         let schema = input_schema(&node)?;
-        let names = NamePreserver::new(&node);
+        let names = names_of(&node);
         let rewritten = node.map_expressions(|expr| {
             let name = names.save(&expr);
             let new = expr.transform_up(|expr| {
@@ -300,7 +305,7 @@ fn literals(plan: LogicalPlan) -> Result<LogicalPlan> {
         if let LogicalPlan::RecursiveQuery(query) = node {
             return Ok(Transformed::yes(recursion_with_its_types(query)?));
         }
-        let names = NamePreserver::new(&node);
+        let names = names_of(&node);
         let rewritten = node.map_expressions(|expr| {
             let name = names.save(&expr);
             let narrowed = expr.transform_up(|expr| {
@@ -485,106 +490,12 @@ fn narrow_parameter(expr: &mut Expr) {
     }
 }
 
-/// Pass 2.
-fn outer_references(plan: LogicalPlan) -> Result<LogicalPlan> {
-    plan.transform_up_with_subqueries(|node| {
-        go_on()?;
-        let node = match node {
-            LogicalPlan::Join(join) if is_lateral(&join.right)? => {
-                let right = with_outer_types(Arc::unwrap_or_clone(join.right), join.left.schema())?;
-                renew(LogicalPlan::Join(Join { right: Arc::new(right), ..join }))?
-            }
-            node => node,
-        };
-        if !has_subquery(&node) {
-            return Ok(Transformed::yes(node));
-        }
-        let schema = input_schema(&node)?;
-        let names = NamePreserver::new(&node);
-        node.map_expressions(|expr| {
-            let name = names.save(&expr);
-            let new = expr.transform_up(|expr| renew_subquery(expr, &schema))?;
-            Ok(new.update_data(|expr| name.restore(expr)))
-        })?
-        .map_data(renew)
-    })
-    .data()
-}
-
-/// Whether a side of a join has a subquery that may name the columns of the other side.
-fn is_lateral(side: &LogicalPlan) -> Result<bool> {
-    side.exists(|node| {
-        Ok(matches!(node, LogicalPlan::Subquery(query) if !query.outer_ref_columns.is_empty()))
-    })
-}
-
-/// A plan whose outer columns have the types that they have now.
-fn with_outer_types(plan: LogicalPlan, outer: &DFSchema) -> Result<LogicalPlan> {
-    rewrite_all(plan, &|expr| match expr {
-        Expr::OuterReferenceColumn(field, column) => {
-            let field = match outer.qualified_field_from_column(&column) {
-                Ok((_, now)) => Arc::clone(now),
-                Err(_) => field,
-            };
-            Transformed::yes(Expr::OuterReferenceColumn(field, column))
-        }
-        other => Transformed::no(other),
-    })
-}
-
-fn renew_subquery(expr: Expr, outer: &DFSchema) -> Result<Transformed<Expr>> {
-    let renewed = |subquery: Subquery| -> Result<Subquery> {
-        let plan = with_outer_types(Arc::unwrap_or_clone(subquery.subquery), outer)?;
-        Ok(Subquery { subquery: Arc::new(plan), ..subquery })
-    };
-    Ok(match expr {
-        Expr::ScalarSubquery(subquery) => {
-            Transformed::yes(Expr::ScalarSubquery(renewed(subquery)?))
-        }
-        Expr::Exists(Exists { subquery, negated }) => {
-            Transformed::yes(Expr::Exists(Exists { subquery: renewed(subquery)?, negated }))
-        }
-        Expr::InSubquery(InSubquery { expr, subquery, negated }) => {
-            Transformed::yes(Expr::InSubquery(InSubquery {
-                expr,
-                subquery: renewed(subquery)?,
-                negated,
-            }))
-        }
-        Expr::SetComparison(comparison) => {
-            let subquery = renewed(comparison.subquery)?;
-            Transformed::yes(Expr::SetComparison(SetComparison { subquery, ..comparison }))
-        }
-        other => Transformed::no(other),
-    })
-}
-
-/// Rewrites as [`rewrite_expressions`] does, by a rewrite that needs no types.
-fn rewrite_all(
-    plan: LogicalPlan,
-    rewrite: &dyn Fn(Expr) -> Transformed<Expr>,
-) -> Result<LogicalPlan> {
-    plan.transform_up_with_subqueries(|node| {
-        go_on()?;
-        let names = NamePreserver::new(&node);
-        node.map_expressions(|expr| {
-            let name = names.save(&expr);
-            let new = expr.transform_up(|expr| Ok(rewrite(expr)))?;
-            Ok(new.update_data(|expr| name.restore(expr)))
-        })?
-        .map_data(renew)
-        .map(|node| Transformed::yes(node.data))
-    })
-    .data()
-}
-
 /// Pass 3.
 fn operators(plan: LogicalPlan, types: &mut Parameters) -> Result<LogicalPlan> {
-    plan.transform_up_with_subqueries(|node| {
-        go_on()?;
+    let mut work = |node: LogicalPlan| {
         let schema = input_schema(&node)?;
         documents::are_not_compared(&node, &schema)?;
-        let names = NamePreserver::new(&node);
+        let names = names_of(&node);
         let is_limit = matches!(node, LogicalPlan::Limit(_));
         let node = match node {
             LogicalPlan::Union(union) => LogicalPlan::Union(set_operation(union, types)?),
@@ -613,9 +524,32 @@ fn operators(plan: LogicalPlan, types: &mut Parameters) -> Result<LogicalPlan> {
             Ok(new.update_data(|expr| name.restore(expr)))
         })?
         .map_data(|node| with_single_sums(renew(node)?))
-        .map(|node| Transformed::yes(node.data))
-    })
-    .data()
+        .data()
+    };
+    inputs_first(plan, &mut work, &renew)
+}
+
+/// Pass 4, as DataFusion's rule does it, but for the types of outer columns.
+fn coerced(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let mut work = |node: LogicalPlan| {
+        let schema = input_schema(&node)?;
+        let node = match node {
+            LogicalPlan::Filter(mut filter) => {
+                filter.predicate = filter.predicate.cast_to(&DataType::Boolean, &schema)?;
+                LogicalPlan::Filter(filter)
+            }
+            other => other,
+        };
+        let mut rewriter = TypeCoercionRewriter::new(&schema);
+        let names = names_of(&node);
+        let node = node.map_expressions(|expr| {
+            let name = names.save(&expr);
+            let new = expr.rewrite(&mut rewriter)?;
+            Ok(new.update_data(|expr| name.restore(expr)))
+        })?;
+        rewriter.coerce_plan(node.data)?.recompute_schema()
+    };
+    inputs_first(plan, &mut work, &LogicalPlan::recompute_schema)
 }
 
 /// Checks that the parts of a UNION have matching column types; constants in quotes take the type
@@ -960,7 +894,7 @@ impl Parameters {
         }
         plan.transform_up_with_subqueries(|node| {
             go_on()?;
-            let names = NamePreserver::new(&node);
+            let names = names_of(&node);
             node.map_expressions(|expr| {
                 let name = names.save(&expr);
                 let new = expr.transform_up(|expr| {
@@ -2411,7 +2345,7 @@ pub fn with_checked_arithmetic(plan: LogicalPlan) -> Result<LogicalPlan> {
     rewrite_expressions(plan, guarded)
 }
 
-/// Pass 6, ILIKE as a function, and the order of different values that are gathered.
+/// Pass 6, constants that comparisons have, ILIKE as a function, and the order of different values that are gathered.
 pub(crate) fn finished(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let expr = match expr {
         // Different values are found by sorting them.
@@ -2425,7 +2359,9 @@ pub(crate) fn finished(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr
         }
         other => other,
     };
-    guarded(expr, schema)?.transform_data(|expr| like::check(expr, schema))
+    let bare = compared_constants::bare(expr)?;
+    let guarded = bare.transform_data(|expr| guarded(expr, schema))?;
+    guarded.transform_data(|expr| like::check(expr, schema))
 }
 
 /// A node of an expression in a form that DataFusion may fold and run: checked arithmetic,
@@ -2449,7 +2385,7 @@ pub(crate) fn unguarded(expr: Expr) -> Transformed<Expr> {
 pub fn with_plain_arithmetic(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|node| {
         go_on()?;
-        let names = NamePreserver::new(&node);
+        let names = names_of(&node);
         node.map_expressions(|expr| {
             let name = names.save(&expr);
             let new = expr.transform_up(|expr| Ok(unguarded(expr)))?;
@@ -2463,7 +2399,7 @@ pub fn with_plain_arithmetic(plan: LogicalPlan) -> Result<LogicalPlan> {
 pub fn bind_late(plan: LogicalPlan, env: &Env<'_>) -> halcyon_sql::error::Result<LogicalPlan> {
     let bound = plan.transform_up_with_subqueries(|node| {
         go_on()?;
-        let names = NamePreserver::new(&node);
+        let names = names_of(&node);
         node.map_expressions(|expr| {
             let name = names.save(&expr);
             let new = expr.transform_up(|expr| bind_late_expr(expr, env))?;

@@ -62,7 +62,9 @@ impl Settle<'_> {
     fn column(&self, rows: &mut [ast::Parens<Vec<Expr>>], at: usize) {
         let cells = || rows.iter().filter_map(|row| row.content.get(at));
         let ty = match kind_of(cells()) {
+            Some(Kind::Cast(ty)) if says_no_more(ty) && cells().all(is_typed_parameter) => return,
             Some(Kind::Cast(ty)) if !has_length(ty) => Some(ty.clone()),
+            Some(Kind::Cast(ty)) => return with_nulls_of(&ty.clone(), rows, at),
             Some(_) => return,
             None => self.type_of(cells()),
         };
@@ -119,6 +121,22 @@ impl Settle<'_> {
     }
 }
 
+/// Converts the NULLs of a column whose other cells are casts to one type of texts with a length.
+fn with_nulls_of(ty: &DataType, rows: &mut [ast::Parens<Vec<Expr>>], at: usize) {
+    for cell in rows.iter_mut().filter_map(|row| row.content.get_mut(at)) {
+        if is_null(cell) {
+            *cell = cast(
+                std::mem::replace(cell, Expr::Value(Value::Null.with_empty_span())),
+                ty.clone(),
+            );
+        }
+    }
+}
+
+fn is_null(cell: &Expr) -> bool {
+    matches!(cell, Expr::Value(value) if matches!(value.value, Value::Null))
+}
+
 /// Whether a cell says its type by itself.
 fn is_written(cell: &Expr) -> bool {
     matches!(cell, Expr::Cast { .. } | Expr::TypedString(_) | Expr::Value(_))
@@ -157,6 +175,20 @@ fn is_number_or_bool(value: &Value) -> bool {
     matches!(value, Value::Number(..) | Value::Boolean(_))
 }
 
+/// Whether a cell is a parameter with a cast.
+fn is_typed_parameter(cell: &Expr) -> bool {
+    matches!(cell, Expr::Cast { expr, .. }
+        if matches!(&**expr, Expr::Value(value) if matches!(value.value, Value::Placeholder(_))))
+}
+
+/// Whether a cast to a type says nothing beyond its Arrow type, and has nothing from what it converts.
+fn says_no_more(ty: &DataType) -> bool {
+    use SqlType::{BigInt, Boolean, Date, Double, Integer, Real, SmallInt, Timestamp, TimestampTz};
+    let ty = cast_type(ty).ok();
+    matches!(ty, Some(SmallInt | Integer | BigInt | Real | Double | Boolean | Date))
+        || matches!(ty, Some(Timestamp | TimestampTz))
+}
+
 /// Whether a type is one of texts with a length, which casts say beyond their Arrow type.
 fn has_length(ty: &DataType) -> bool {
     matches!(cast_type(ty), Ok(SqlType::Char(_) | SqlType::Varchar(_)))
@@ -189,8 +221,6 @@ fn kind_of<'e>(cells: impl Iterator<Item = &'e Expr>) -> Option<Kind<'e>> {
         Expr::Cast { data_type, .. } => Some(Kind::Cast(data_type)),
         _ => None,
     };
-    let is_null =
-        |cell: &Expr| matches!(cell, Expr::Value(value) if matches!(value.value, Value::Null));
     let mut first = None;
     for cell in cells.filter(|cell| !is_null(cell)) {
         match (kind(cell), &first) {

@@ -23,6 +23,8 @@ use crate::tls::Tls;
 const SURPLUS_THREADS: usize = 256;
 /// How long the end waits for the collector of traces.
 const TRACES_GRACE: Duration = Duration::from_secs(5);
+/// How long a client that has closed its sending side is waited for: until then its statement may end and be answered.
+const HALF_CLOSED: Duration = Duration::from_secs(3);
 /// First byte of a TLS handshake.
 const TLS_HANDSHAKE: u8 = 0x16;
 
@@ -205,6 +207,8 @@ async fn handle(counted: Counted, place: LanePlace, arrival: Arrival) {
     let canceller = client.session.canceller();
     let _watcher = AbortOnDrop(tokio::spawn(async move {
         watch.gone().await;
+        // Who has closed the sending side alone still reads: an answer that is near is sent.
+        let _ = tokio::time::timeout(HALF_CLOSED, watch.broken()).await;
         // Repeatedly, because a statement that begins later, from messages sent before, must end,
         // too.
         loop {

@@ -99,6 +99,19 @@ impl Watch {
         }
     }
 
+    /// Waits until the connection is closed in both directions, or broke. A client that has closed its sending side alone
+    /// looks like one that is gone until something is sent to it.
+    pub async fn broken(&self) {
+        loop {
+            match self.0.ready(Interest::WRITABLE | Interest::ERROR).await {
+                Ok(ready) if !ready.is_write_closed() && !ready.is_error() => {
+                    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                }
+                _ => return,
+            }
+        }
+    }
+
     /// Waits until the client has closed its end; on this system that is noticed only once its data
     /// are read.
     #[cfg(not(any(target_os = "linux", target_os = "android")))]

@@ -255,6 +255,7 @@ const RULES: &[(&str, SqlState)] = &[
     ("cannot automatically convert", SqlState::UNDEFINED_FUNCTION),
     ("order by column out of bounds", SqlState::INVALID_COLUMN_REFERENCE),
     ("for select distinct, order by", SqlState::INVALID_COLUMN_REFERENCE),
+    ("must match initial order by", SqlState::INVALID_COLUMN_REFERENCE),
     ("cannot find column with position", SqlState::INVALID_COLUMN_REFERENCE),
     ("must be in the group by", SqlState::GROUPING_ERROR),
     ("must appear in the group by", SqlState::GROUPING_ERROR),

@@ -166,6 +166,7 @@ pub fn parse_own_expr(text: &str) -> Expr {
 fn parse_one(tokens: &[TokenWithSpan], text: &str) -> Result<Statement> {
     check_brackets(tokens)?;
     check_parameters(tokens, text)?;
+    check_numbers(tokens, text)?;
     with_stack_for_tokens(tokens.len(), || syntax::parse(tokens, text))
 }
 
@@ -227,6 +228,19 @@ fn check_parameters(tokens: &[TokenWithSpan], text: &str) -> Result<()> {
             }
         }
     })
+}
+
+/// Errors: 42601 for a number that goes on as a word (`1a`), but in statements of ours, which have units (`30s`).
+fn check_numbers(tokens: &[TokenWithSpan], text: &str) -> Result<()> {
+    let first = tokens.first().map(|first| first.token.to_string().to_ascii_uppercase());
+    let asks = matches!(first.as_deref(), Some("SELECT" | "WITH" | "VALUES" | "INSERT" | "UPDATE"));
+    let joined = tokens.windows(2).filter(|_| asks).find(|pair| {
+        matches!((&pair[0].token, &pair[1].token), (Token::Number(..), Token::Word(_)))
+            && pair[0].span.end == pair[1].span.start
+    });
+    let Some([number, word]) = joined else { return Ok(()) };
+    let message = format!("trailing junk after numeric literal at or near \"{number}{word}\"");
+    Err(at(SqlError::new(SqlState::SYNTAX_ERROR, message), Some(number.span.start), text))
 }
 
 fn shift(error: SqlError, offset: u32) -> SqlError {

@@ -33,6 +33,7 @@ mod depend;
 mod flat;
 mod free;
 pub mod grouping_sets;
+pub mod inputs_first;
 pub mod late_effects;
 mod lookup;
 mod optional;

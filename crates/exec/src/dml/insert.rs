@@ -10,6 +10,7 @@ use datafusion::sql::sqlparser::ast::{
     TableObject,
 };
 use halcyon_base::ids::{IndexId, RowId};
+use halcyon_dialect::target_lists::TARGETS_MAX;
 use halcyon_store::{Conflict, KeyBuf, ValueRef};
 use halcyon_txn::Mode;
 
@@ -305,6 +306,9 @@ fn bind_values(
         }
         rows.push(cells);
     }
+    if computed.len() + sought.len() > TARGETS_MAX {
+        evaluate_each(scope, table, &mut computed, &mut places, &mut rows)?;
+    }
     computed.extend(sought.iter().cloned());
     if computed.is_empty() {
         return Ok((None, rows, Vec::new()));
@@ -319,6 +323,42 @@ fn bind_values(
         rows[row][column as usize] = Some(cell);
     }
     Ok((Some(source), rows, found))
+}
+
+/// Makes cells that are evaluated by themselves of computed values, which are too many for the query of one row; those
+/// with subqueries, and calls that nothing but a query knows, stay.
+fn evaluate_each(
+    scope: &mut Scope<'_>,
+    table: &Table,
+    computed: &mut Vec<Expr>,
+    places: &mut Vec<(usize, u16)>,
+    rows: &mut [Cells],
+) -> Result<()> {
+    let schema = DFSchema::empty();
+    let (exprs, at) = (std::mem::take(computed), std::mem::take(places));
+    // Each value sees its own parameters alone: all of them for each would be the square of their number.
+    let mut own = vec![None; scope.params.len()];
+    for (expr, (row, column)) in exprs.into_iter().zip(at) {
+        let definition = &table.columns[usize::from(column)];
+        let numbers = super::parameters(&expr);
+        numbers.iter().for_each(|number| own[*number] = scope.params[*number]);
+        let bound = scope.binder.expr_with(&expr, &schema, &own).ok();
+        numbers.iter().for_each(|number| own[*number] = None);
+        let cell = bound.as_ref().and_then(|bound| {
+            source::program(bound, &schema, definition.ty, &definition.name).ok()
+        });
+        match (bound, cell) {
+            (Some(bound), Some(cell)) => {
+                scope.learn_from(&bound);
+                rows[row][usize::from(column)] = Some(cell);
+            }
+            _ => {
+                computed.push(expr);
+                places.push((row, column));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// A query of one row with these values, and their types; the last `sought` are subqueries of DO UPDATE.

@@ -718,7 +718,10 @@ fn find_relation(
     };
     let reference = match name.as_slice() {
         [table] => TableReference::bare(table.as_str()),
-        [.., schema, table] => TableReference::partial(schema.as_str(), table.as_str()),
+        [schema, table] => TableReference::partial(schema.as_str(), table.as_str()),
+        [.., database, schema, table] => {
+            TableReference::full(database.as_str(), schema.as_str(), table.as_str())
+        }
         [] => return Err(SqlError::new(SqlState::INVALID_NAME, "a name is missing")),
     };
     let (relation, _) = binder.relation(&reference)?;

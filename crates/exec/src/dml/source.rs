@@ -15,6 +15,7 @@ use crate::constraints::{literal_value, mismatch};
 use halcyon_catalog::sequence;
 use halcyon_catalog::{Catalog, Privilege, Sequence, Table};
 use halcyon_dialect::made::cast;
+use halcyon_dialect::typed_values::cast_of_value;
 use halcyon_plan::bind::Binder;
 use halcyon_plan::env::Env;
 use halcyon_plan::scalar::Program;
@@ -215,8 +216,8 @@ fn numeric(digits: &str, ty: SqlType, column: &str) -> Result<Value> {
     }
 }
 
-/// The cell for an expression that stands for a column's value by itself: literal, parameter or
-/// DEFAULT. `None`: it must be computed by a query.
+/// The cell for an expression that stands for a column's value by itself: literal, parameter, a cast of one to a type
+/// that the column has, or DEFAULT. `None`: it must be computed by a query.
 pub(super) fn simple(
     scope: &mut Scope<'_>,
     expr: &Expr,
@@ -236,6 +237,18 @@ pub(super) fn simple(
         };
         return Ok(Some(Cell::Param(at, convert)));
     }
+    let expr = match cast_of_value(expr, definition.ty) {
+        Some((value, ty)) => match placeholder(value) {
+            Some(name) => {
+                // What a client has declared as another type is converted by the cast.
+                let (at, known) = scope.param(name, ty)?;
+                let convert = Convert::new(ty, definition.ty, &definition.name)?;
+                return Ok((known == ty).then_some(Cell::Param(at, convert)));
+            }
+            None => value,
+        },
+        None => expr,
+    };
     if let Some(present) = present(expr, definition.ty) {
         let schema = DFSchema::empty();
         let bound = scope.binder.expr(&present, &schema)?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::halcyon_views::{AdvisoryRow, LockRow};
+use crate::halcyon_views::{AdvisoryRow, LockRow, LogRow};
 use crate::memory::{self, TableSize};
 use crate::objects::{self, What};
 use halcyon_catalog::temporary;
@@ -35,6 +35,36 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     }),
     define("pg_is_in_recovery", (0, 0), Gives::Bool, PURE, |_, _| Ok(truth(false))),
     define("pg_is_wal_replay_paused", (0, 0), Gives::Bool, PURE, |_, _| Ok(truth(false))),
+    define("pg_current_wal_lsn", (0, 0), Gives::Text, LIVE, |c, _| Ok(position(c, |log| log.end))),
+    define("pg_current_wal_insert_lsn", (0, 0), Gives::Text, LIVE, |c, _| {
+        Ok(position(c, |log| log.end))
+    }),
+    define("pg_current_wal_flush_lsn", (0, 0), Gives::Text, LIVE, |c, _| {
+        Ok(position(c, |log| log.durable))
+    }),
+    define("pg_wal_lsn_diff", (2, 2), Gives::Int8, PURE, |_, args| {
+        let (Some(end), Some(start)) = (args[0].text(), args[1].text()) else {
+            return Ok(ScalarValue::Null);
+        };
+        Ok(ScalarValue::Int64(Some(place(end)?.wrapping_sub(place(start)?))))
+    }),
+    // Nobody sends this database a log.
+    define("pg_last_wal_receive_lsn", (0, 0), Gives::Text, PURE, |_, _| Ok(ScalarValue::Null)),
+    define("pg_last_wal_replay_lsn", (0, 0), Gives::Text, PURE, |_, _| Ok(ScalarValue::Null)),
+    define("pg_last_xact_replay_timestamp", (0, 0), Gives::Time, PURE, |_, _| {
+        Ok(ScalarValue::Null)
+    }),
+    define("pg_listening_channels", (0, 0), Gives::Texts, LIVE, |c, _| {
+        let channels = c.live.effects().map(|effects| effects.listening()).unwrap_or_default();
+        let channels: Vec<ScalarValue> = channels.into_iter().map(text).collect();
+        Ok(ScalarValue::List(ScalarValue::new_list(&channels, &DataType::Utf8View, true)))
+    }),
+    define("pg_stat_get_live_tuples", (1, 1), Gives::Int8, LIVE, |c, args| {
+        rows(c, &args[0], |size| size.rows)
+    }),
+    define("pg_stat_get_dead_tuples", (1, 1), Gives::Int8, LIVE, |c, args| {
+        rows(c, &args[0], |size| size.slots - size.rows)
+    }),
     define("txid_current", (0, 0), Gives::Int8, LIVE, transaction),
     define("txid_current_if_assigned", (0, 0), Gives::Int8, LIVE, transaction),
     define("pg_current_xact_id_if_assigned", (0, 0), Gives::Int8, LIVE, transaction),
@@ -74,6 +104,35 @@ pub(super) const FUNCTIONS: &[Definition] = &[
         Ok(args[0].oid().map_or(ScalarValue::Null, oid))
     }),
 ];
+
+/// A position of the log as PostgreSQL shows one. A database without a folder has none, and stays at the first.
+fn position(context: &Context, of: impl Fn(LogRow) -> String) -> ScalarValue {
+    text(context.live.log().map_or_else(|| "0/0".to_owned(), of))
+}
+
+/// The number of bytes before a position of the log. Errors: 22P02.
+fn place(position: &str) -> Result<i64> {
+    let halves = position
+        .split_once('/')
+        .map(|(high, low)| (u32::from_str_radix(high, 16), u32::from_str_radix(low, 16)));
+    let Some((Ok(high), Ok(low))) = halves else {
+        let message = format!("invalid input syntax for type pg_lsn: \"{position}\"");
+        return Err(error(SqlState::INVALID_TEXT_REPRESENTATION, message));
+    };
+    Ok((u64::from(high) << 32 | u64::from(low)).cast_signed())
+}
+
+/// Rows, or places of rows, of a table; none of anything else.
+fn rows(context: &Context, arg: &Arg<'_>, of: impl Fn(TableSize) -> u64) -> Outcome {
+    let Some(oid) = super::definitions::relation_oid(context, arg)? else {
+        return Ok(ScalarValue::Null);
+    };
+    let found = context.objects().get(oid).map_or(0, |object| match &object.what {
+        What::Table(table) => of(memory::of_rows(&context.roots(table))),
+        _ => 0,
+    });
+    Ok(bytes(Some(found)))
+}
 
 fn current_schemas(context: &Context, args: &[Arg<'_>]) -> Outcome {
     let all = args[0].bool().unwrap_or(false);

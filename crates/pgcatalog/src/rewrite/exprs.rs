@@ -201,7 +201,11 @@ fn set_returning(function: &mut Function) -> Option<Expr> {
     }
     let sets = matches!(
         name.as_str(),
-        "_pg_expandarray" | "pg_partition_ancestors" | "generate_subscripts" | "aclexplode"
+        "_pg_expandarray"
+            | "pg_partition_ancestors"
+            | "pg_listening_channels"
+            | "generate_subscripts"
+            | "aclexplode"
     );
     sets.then(|| call("unnest", vec![Expr::Function(function.clone())]))
 }

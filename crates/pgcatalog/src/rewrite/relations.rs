@@ -77,8 +77,8 @@ pub(super) fn keyword_table(query: &mut Query) {
 /// Table functions lose their schema; bounds of `generate_series`, which DataFusion wants to know
 /// when it plans, are computed where the session decides them.
 pub(super) fn table_function(factor: &mut TableFactor, context: &Context) {
-    if let Some(rights) = rights_as_rows(factor) {
-        *factor = rights;
+    if let Some(rows) = list_as_rows(factor) {
+        *factor = rows;
         return;
     }
     let (name, args) = match factor {
@@ -102,23 +102,35 @@ pub(super) fn table_function(factor: &mut TableFactor, context: &Context) {
     }
 }
 
-/// `aclexplode(rights)` as a query that takes the rows of its list apart.
-fn rights_as_rows(factor: &TableFactor) -> Option<TableFactor> {
+/// Functions that give a list of rows here, and the columns of these.
+const OF_ROWS: [(&str, &[&str]); 2] = [
+    ("aclexplode", &["grantor", "grantee", "privilege_type", "is_grantable"]),
+    ("_pg_expandarray", &["x", "n"]),
+];
+
+/// A call of one of [`OF_ROWS`] or of `pg_listening_channels` as a query that takes the rows of its list apart.
+fn list_as_rows(factor: &TableFactor) -> Option<TableFactor> {
     let (name, args, alias) = match factor {
         TableFactor::Table { name, args: Some(args), alias, .. } => (name, &args.args, alias),
         TableFactor::Function { name, args, alias, .. } => (name, args, alias),
         _ => return None,
     };
-    if parts(name)?.last()? != "aclexplode" {
-        return None;
-    }
-    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(rights))] = args.as_slice() else {
-        return None;
+    let name = parts(name)?.pop()?;
+    let items = match (args.as_slice(), OF_ROWS.iter().find(|(own, _)| *own == name)) {
+        ([FunctionArg::Unnamed(FunctionArgExpr::Expr(list))], Some((own, columns))) => {
+            let columns =
+                columns.iter().map(|column| format!("({own}({list})).{column} AS {column}"));
+            columns.collect::<Vec<_>>().join(", ")
+        }
+        ([], None) if name == "pg_listening_channels" => {
+            let own = Ident::new(name.clone());
+            let column = alias.as_ref().map_or(&own, |alias| &alias.name);
+            format!("{name}() AS {column}")
+        }
+        _ => return None,
     };
-    let columns = ["grantor", "grantee", "privilege_type", "is_grantable"];
-    let columns = columns.map(|column| format!("(aclexplode({rights})).{column} AS {column}"));
-    let query = parse_own_query(&format!("SELECT {}", columns.join(", ")));
-    let own = || table_alias("aclexplode");
+    let query = parse_own_query(&format!("SELECT {items}"));
+    let own = || table_alias(&name);
     Some(TableFactor::Derived {
         lateral: true,
         subquery: Box::new(query),

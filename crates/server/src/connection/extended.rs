@@ -203,7 +203,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             return self.execute_cursor(name, rows_max).await;
         };
         self.traced.take_up(portal.recorded.take());
-        let executed = self.execute_portal(&mut portal, rows_max).await;
+        let executed = self.execute_portal(name, &mut portal, rows_max).await;
         if executed.is_ok() {
             self.traced.end(&self.session);
         }
@@ -236,7 +236,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Ok(())
     }
 
-    async fn execute_portal(&mut self, portal: &mut Portal, rows_max: i32) -> Result<(), Failure> {
+    async fn execute_portal(
+        &mut self,
+        name: &str,
+        portal: &mut Portal,
+        rows_max: i32,
+    ) -> Result<(), Failure> {
         let limit = u64::try_from(rows_max).ok().filter(|limit| *limit > 0).unwrap_or(u64::MAX);
         let tag = lock(&portal.statement).tag();
         if let Progress::Bound = portal.progress {
@@ -252,9 +257,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 Some(Outcome::Done(tag)) => {
                     self.traced.wrote(tag.rows);
                     self.tell_changes();
-                    let tag = tag.to_string();
-                    self.output.command_complete(&tag);
-                    portal.progress = Progress::Done(tag);
+                    self.output.command_complete(&tag.to_string());
+                    portal.progress = Progress::Done(String::new());
                     return Ok(());
                 }
                 Some(Outcome::CopyIn { columns, binary }) => {
@@ -285,7 +289,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             Progress::Done(tag) if tag.is_empty() => {
                 return Err(SqlError::new(
                     SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
-                    "portal cannot be run again",
+                    format!("portal \"{name}\" cannot be run"),
                 )
                 .into());
             }

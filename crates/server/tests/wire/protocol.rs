@@ -109,6 +109,83 @@ fn a_portal_is_suspended_at_its_row_limit_and_goes_on() {
 }
 
 #[test]
+fn a_portal_that_has_written_does_not_run_again() {
+    let server = server();
+    let mut raw = Raw::connect(server.address());
+    raw.ok("CREATE TABLE t (id INTEGER)");
+    raw.send(
+        &[parse("", "INSERT INTO t VALUES (1)"), bind("p", "", &[]), execute("p", 0)].concat(),
+    );
+    raw.send(&[execute("p", 0), sync()].concat());
+    let answer = raw.until(b'Z');
+    assert_eq!(kinds(&answer), "12CEZ");
+    assert_eq!(answer[3].field(b'C'), Some("55000"));
+    assert_eq!(answer[3].field(b'M'), Some("portal \"p\" cannot be run"));
+    assert_eq!(raw.count("SELECT count(*) FROM t"), 0, "its transaction is undone");
+}
+
+#[test]
+fn a_client_that_has_closed_its_sending_side_gets_its_answer() {
+    let server = server();
+    let mut raw = Raw::connect(server.address());
+    raw.send(&query("SELECT pg_sleep(0.3), 7"));
+    raw.stream.shutdown(std::net::Shutdown::Write).expect("it is open");
+    assert_eq!(kinds(&raw.until(b'Z')), "TDCZ");
+}
+
+#[test]
+fn set_config_sets_the_role_as_set_does() {
+    let server = server();
+    let mut raw = Raw::connect(server.address());
+    raw.ok("CREATE ROLE reader");
+    raw.ok("SELECT set_config('role', 'reader', false)");
+    let user = |raw: &mut Raw| raw.count("SELECT (current_user = 'reader')::int");
+    assert_eq!(user(&mut raw), 1);
+    raw.ok("SELECT set_config('role', 'none', false)");
+    assert_eq!(user(&mut raw), 0);
+    raw.ok("BEGIN; SELECT set_config('role', 'reader', true)");
+    assert_eq!(user(&mut raw), 1);
+    raw.ok("COMMIT");
+    assert_eq!(user(&mut raw), 0);
+    let refused = raw.query("SELECT set_config('role', 'nobody', false)");
+    assert!(refused.iter().any(|frame| frame.field(b'C') == Some("22023")), "{refused:?}");
+}
+
+#[test]
+fn a_session_lists_the_channels_that_it_listens_to() {
+    let server = server();
+    let mut raw = Raw::connect(server.address());
+    let mut other = Raw::connect(server.address());
+    raw.ok("LISTEN a");
+    raw.ok("LISTEN b");
+    let listed = "SELECT count(*) FROM pg_listening_channels() AS c WHERE c IN ('a', 'b')";
+    assert_eq!([raw.count(listed), other.count(listed)], [2, 0]);
+    raw.ok("UNLISTEN a");
+    assert_eq!(raw.count("SELECT count(*) FROM (SELECT pg_listening_channels()) q"), 1);
+}
+
+#[test]
+fn rows_of_typed_parameters_are_as_many_as_parameters() {
+    let server = server();
+    let mut raw = Raw::connect(server.address());
+    raw.ok("CREATE TABLE t (id BIGINT, name VARCHAR(8), n NUMERIC(8,2))");
+    // A cast to the column's type, one of a text to a shorter one, and one that converts.
+    let row = |at: usize| format!("(${}::bigint, ${}::text, ${}::int)", at, at + 1, at + 2);
+    let rows: Vec<String> = (0..900).map(|number| row(3 * number + 1)).collect();
+    let values: Vec<String> = (0..2_700).map(|value| value.to_string()).collect();
+    let values: Vec<&str> = values.iter().map(String::as_str).collect();
+    let text = format!("INSERT INTO t VALUES {}", rows.join(", "));
+    raw.send(&[parse("", &text), bind("", "", &values), execute("", 0), sync()].concat());
+    assert_eq!(kinds(&raw.until(b'Z')), "12CZ");
+    assert_eq!(raw.count("SELECT sum(id) + sum(name::int) + sum(n)::int FROM t"), 2_699 * 1_350);
+    let long = [parse("", "INSERT INTO t VALUES ($1::bigint, $2::text)"), sync()].concat();
+    raw.send(&long);
+    raw.until(b'Z');
+    raw.send(&[bind("", "", &["1", "longer than eight"]), execute("", 0), sync()].concat());
+    assert!(raw.until(b'Z').iter().any(|frame| frame.field(b'C') == Some("22001")));
+}
+
+#[test]
 fn names_are_unique_until_closed() {
     let server = server();
     let mut raw = Raw::connect(server.address());

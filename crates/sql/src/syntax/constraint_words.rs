@@ -3,6 +3,7 @@
 //! - `FOREIGN KEY (a, b) … ON DELETE SET NULL (b)`: the list becomes the name of an index behind KEY, which
 //!   PostgreSQL has not: see [`set_on_delete`].
 //! - `CHECK (…) NO INHERIT` loses what is behind the condition: no table inherits here.
+//! - A constraint of a new table loses NOT VALID: there are no rows that it could pass over.
 
 use datafusion::sql::sqlparser::ast::{ForeignKeyConstraint, Ident};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -52,6 +53,14 @@ pub(super) fn settled(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
                 }
             }
             Some(Token::Comma) if key.is_some_and(|(_, inside)| inside == depth) => key = None,
+            Some(Token::Word(_))
+                if creates
+                    && depth == 1
+                    && follows(at, &["NOT", "VALID"])
+                    && matches!(token(at + 2), Some(Token::Comma | Token::RParen)) =>
+            {
+                edits.push((words[at], words[at + 1], Vec::new()));
+            }
             Some(Token::Word(_)) if follows(at, &["FOREIGN", "KEY"]) => {
                 key = (token(at + 2) == Some(&Token::LParen)).then_some((at + 1, depth));
             }
