@@ -10,6 +10,19 @@ use super::{
 };
 
 impl Catalog {
+    /// Errors: 22023 for a role that there is not, 42501 for one that `user` is no member of.
+    pub fn may_become(&self, user: &str, role: &str) -> Result<()> {
+        if !self.roles.contains_key(role) {
+            let message = format!("role \"{role}\" does not exist");
+            return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
+        }
+        if !self.acts_for(user, role) {
+            let message = format!("permission denied to set role \"{role}\"");
+            return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
+        }
+        Ok(())
+    }
+
     /// Whether `user` is `role` or a member of it, directly or through others; superusers are
     /// members of all.
     pub fn acts_for(&self, user: &str, role: &str) -> bool {

@@ -20,7 +20,6 @@ mod lookups;
 mod outline;
 pub mod point;
 mod referrers;
-pub mod repeatable;
 mod scratch;
 mod sharing;
 pub mod turns;

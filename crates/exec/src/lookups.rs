@@ -25,10 +25,10 @@ use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder, col};
 use halcyon_store::Partition;
 
 use crate::point::{PointPlan, Scratch};
-use crate::repeatable::{calls, may_run_twice};
 use halcyon_catalog::Table;
 use halcyon_plan::env::{Env, Roots};
 use halcyon_plan::execution;
+use halcyon_plan::repeatable::{calls, may_run_twice};
 use halcyon_sql::diagnose::sql_error;
 use halcyon_sql::error::Result;
 use halcyon_sql::rows::RowSet;

@@ -4,7 +4,7 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::logical_expr::LogicalPlan;
 use halcyon_plan::execution;
 
-use crate::repeatable::calls;
+use halcyon_plan::repeatable::calls;
 
 /// Whether a plan waits: it calls functions that do.
 pub(crate) fn has_waits(plan: &LogicalPlan) -> bool {

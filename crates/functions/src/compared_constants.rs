@@ -8,7 +8,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::expr::{Between, InList};
 use datafusion::logical_expr::simplify::SimplifyContext;
-use datafusion::logical_expr::{BinaryExpr, Expr, Volatility};
+use datafusion::logical_expr::{BinaryExpr, Expr};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 
 /// An expression whose operands, if it compares, are bare where they are constants.
@@ -41,10 +41,10 @@ pub fn bare(expr: Expr) -> Result<Transformed<Expr>> {
 fn operand(expr: Expr) -> Result<Transformed<Expr>> {
     Ok(match expr {
         // The zeros of floats are equal.
-        Expr::Literal(ScalarValue::Float64(Some(zero)), _) if zero == 0.0 => {
+        Expr::Literal(ScalarValue::Float64(Some(0.0)), _) => {
             Transformed::yes(Expr::Literal(ScalarValue::Float64(Some(0.0)), None))
         }
-        Expr::Literal(ScalarValue::Float32(Some(zero)), _) if zero == 0.0 => {
+        Expr::Literal(ScalarValue::Float32(Some(0.0)), _) => {
             Transformed::yes(Expr::Literal(ScalarValue::Float32(Some(0.0)), None))
         }
         Expr::Literal(value, Some(_)) => Transformed::yes(Expr::Literal(value, None)),

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use halcyon_catalog::{Catalog, Deferral, Relation, wrong_kind};
+use halcyon_catalog::{Deferral, Relation, wrong_kind};
 use halcyon_plan::user_types::settle_type;
 use halcyon_sql::error::{Result, SqlError, SqlState};
 use halcyon_sql::parse::ast::DataType;
@@ -164,7 +164,7 @@ impl Session {
     pub(crate) fn set_role(&mut self, role: Option<&str>, local: bool) -> Result<()> {
         let role = role.unwrap_or(&self.vars.session_user).to_owned();
         let catalog = self.current_catalog();
-        may_become(&catalog, &self.vars.session_user, &role)?;
+        catalog.may_become(&self.vars.session_user, &role)?;
         if local && self.block.is_none() {
             self.notice(SqlError::new(
                 SqlState::NO_ACTIVE_SQL_TRANSACTION,
@@ -291,17 +291,4 @@ impl Session {
         self.reset_settings();
         Ok(())
     }
-}
-
-/// Errors: 22023 for a role that there is not, 42501 for one that the session's user is no member of.
-pub(crate) fn may_become(catalog: &Catalog, user: &str, role: &str) -> Result<()> {
-    if !catalog.roles.contains_key(role) {
-        let message = format!("role \"{role}\" does not exist");
-        return Err(SqlError::new(SqlState::INVALID_PARAMETER_VALUE, message));
-    }
-    if !catalog.acts_for(user, role) {
-        let message = format!("permission denied to set role \"{role}\"");
-        return Err(SqlError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
-    }
-    Ok(())
 }

@@ -26,7 +26,6 @@ use halcyon_txn::{CancelToken, Mode, TransactionState, WaitLimits, cut};
 
 use crate::activity::{SessionEntry, StatementEntry};
 use crate::advisory::advisory_error;
-use crate::commands::may_become;
 use crate::settings::{SERVER_VERSION, Surroundings, transaction_modes};
 use crate::shared::Shared;
 use crate::signals::{SettingWish, Wish};
@@ -362,7 +361,7 @@ impl Effects for View {
     fn set_config(&self, name: &str, value: &str, local: bool) -> Result<String> {
         let name = name.to_ascii_lowercase();
         if name == "role" && value != "none" {
-            may_become(&self.shared.catalog(), &self.entry.role, value)?;
+            self.shared.catalog().may_become(&self.entry.role, value)?;
         } else if name != "role" && transaction_modes(&name, Some(value))?.is_none() {
             let mut settings = self.entry.settings();
             settings.set(&name, Some(value))?;

@@ -2,7 +2,7 @@
 //! by a scan ([`halcyon_prepare::change_over`] says how few).
 //!
 //! A look-up that leaves off has given nobody a row, and changed nothing: what it does twice leaves no trace
-//! ([`halcyon_exec::repeatable`]). Under locks of its own it gives them back and begins anew over a cut, as one does that
+//! ([`halcyon_plan::repeatable`]). Under locks of its own it gives them back and begins anew over a cut, as one does that
 //! waits too long for a lock. Where its transaction keeps the locks, it begins anew under these, since it must see the
 //! same rows as other statements of the transaction, and those that the transaction has changed; unless a scan would
 //! lock more than the look-up has.

@@ -43,7 +43,7 @@ thread_local! {
     static FOLDS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Does `work`, which makes constants of calls but leaves those with large results for whoever runs the plan.
+/// Does `work`, which makes constants of calls but leaves those with large results for the run of the plan.
 pub(crate) fn folding<R>(work: impl FnOnce() -> R) -> R {
     struct Before(bool);
     impl Drop for Before {

@@ -44,6 +44,7 @@ mod origin;
 pub mod phases;
 pub mod quotas;
 mod recursion;
+pub mod repeatable;
 mod row_sets;
 pub mod scalar;
 pub mod semantics;

@@ -3,7 +3,7 @@
 //! So an arm with an index for the order reads the first of its rows there, and the others sort no more than the few
 //! that are wanted. The sort above the arms stays.
 //!
-//! Invariant, checked by `union_tops.slt` on every executor: a plan gives the same rows.
+//! Invariant, checked by `each_arm_is_asked_for_as_many_rows_as_all` and by `union_tops.slt` on every executor: a plan gives the same rows.
 
 use std::sync::Arc;
 

@@ -128,7 +128,8 @@ class PgAdmin:
         return after - 1
 
     def connects(self, browser):
-        self.page = browser.new_context(viewport={"width": 1280, "height": 860}).new_page()
+        # The tree has only the entries that are seen.
+        self.page = browser.new_context(viewport={"width": 1280, "height": 1800}).new_page()
         self.page.set_default_timeout(60_000)
         self.refusals = []
         # 428 asks for a password, which is empty here.
@@ -166,7 +167,6 @@ class PgAdmin:
         until("the table's definition", lambda: "CREATE TABLE IF NOT EXISTS market.orders" in text.inner_text(), 60)
         for part in ("PRIMARY KEY (id)", "FOREIGN KEY (symbol)", "CHECK"):
             assert part in text.inner_text(), text.inner_text()
-        shot(self.page, "pgadmin")
 
     def runs_a_query(self):
         self.page.get_by_text("Tools", exact=True).first.click()
@@ -185,6 +185,8 @@ class PgAdmin:
             time.sleep(4)
             return any(frame.get_by_text("ALBA", exact=True).count() for frame in self.page.frames)
         until("the query's rows", rows)
+        self.page.set_viewport_size({"width": 1280, "height": 860})
+        time.sleep(1)
         shot(self.page, "pgadmin-query")
 
     def expect_no_refusals(self):

@@ -27,12 +27,12 @@ const CREDIT: &str = "1000000000";
 const LITTLE_CREDIT: &str = "250000";
 /// Orders of each side when the market opens.
 const OPENING_ORDERS: i64 = 40;
-/// Orders of an instrument beyond which the oldest is withdrawn.
+/// Orders of an instrument beyond which the one farthest from the market is taken out.
 const ORDERS_KEPT: i64 = 160;
 /// Trades kept; older ones are cleared away.
 const TRADES_KEPT: i64 = 20_000;
 
-/// Creates and fills the tables. Whoever does must be a superuser, as the views and the assertion are theirs.
+/// Creates and fills the tables. The session must be a superuser's, who then owns the views and the assertion.
 pub fn create(session: &mut Session) -> Result<(), SqlError> {
     session.batch(include_str!("market.sql"))?;
     session.transaction(|session| {
@@ -72,8 +72,10 @@ fn hundredths(number: i64) -> String {
 }
 
 impl Random {
+    /// A trader; the last one comes seldom.
     fn trader(&mut self) -> i32 {
-        1 + self.below(TRADERS.len() as u64) as i32
+        let last = TRADERS.len() as u64;
+        1 + if self.below(50) == 0 { last - 1 } else { self.below(last - 1) } as i32
     }
 
     fn volume(&mut self) -> i32 {
@@ -87,17 +89,18 @@ pub struct Trader {
     statements: Statements,
     random: Random,
     acts: u64,
-    refused: u64,
 }
 
 struct Statements {
-    prices: Statement,
+    book: Statement,
     best_ask: Statement,
     best_bid: Statement,
     order: Statement,
     trade: Statement,
     fill: Statement,
     reduce: Statement,
+    lowest_bid: Statement,
+    highest_ask: Statement,
     withdraw: Statement,
     clear: Statement,
 }
@@ -114,11 +117,8 @@ impl Statements {
     fn new(session: &mut Session) -> Result<Self, SqlError> {
         let mut prepare = |text: &str| session.prepare(text);
         Ok(Statements {
-            // In hundredths; where a side is empty, the price of the opening.
-            prices: prepare(
-                "SELECT CAST(100 * COALESCE(b.bid, i.opened) AS BIGINT), CAST(100 * COALESCE(b.ask, i.opened) AS BIGINT), \
-                 COALESCE(b.orders, 0) FROM market.instruments i LEFT JOIN market.book b ON b.symbol = i.symbol \
-                 WHERE i.symbol = $1",
+            book: prepare(
+                "SELECT bid::text, ask::text, orders FROM market.book WHERE symbol = $1",
             )?,
             best_ask: prepare(
                 "SELECT id, trader, price::text, volume FROM market.orders WHERE symbol = $1 AND side = 'ask' \
@@ -134,9 +134,13 @@ impl Statements {
             )?,
             fill: prepare("DELETE FROM market.orders WHERE id = $1")?,
             reduce: prepare("UPDATE market.orders SET volume = volume - $2 WHERE id = $1")?,
-            withdraw: prepare(
-                "DELETE FROM market.orders WHERE id = (SELECT min(id) FROM market.orders WHERE symbol = $1)",
+            lowest_bid: prepare(
+                "SELECT id FROM market.orders WHERE symbol = $1 AND side = 'bid' ORDER BY price, id LIMIT 1",
             )?,
+            highest_ask: prepare(
+                "SELECT id FROM market.orders WHERE symbol = $1 AND side = 'ask' ORDER BY price DESC, id DESC LIMIT 1",
+            )?,
+            withdraw: prepare("DELETE FROM market.orders WHERE trader = $1 AND side = 'bid'")?,
             clear: prepare(
                 "DELETE FROM market.trades WHERE id <= (SELECT max(id) FROM market.trades) - $1",
             )?,
@@ -149,48 +153,60 @@ impl Trader {
     pub fn new(mut session: Session, number: u64) -> Result<Self, SqlError> {
         session.set("application_name", &format!("market {number}"))?;
         let statements = Statements::new(&mut session)?;
-        Ok(Trader {
-            session,
-            statements,
-            random: Random::new(0xB00C + number * 7919),
-            acts: 0,
-            refused: 0,
-        })
+        Ok(Trader { session, statements, random: Random::new(0xB00C + number * 7919), acts: 0 })
     }
 
-    /// One transaction: an order that is matched with what is there, or waits in the book.
-    pub fn act(&mut self) -> Result<(), SqlError> {
+    /// An order that is matched with what is there, or waits in the book. Whether it was taken, not refused.
+    pub fn act(&mut self) -> Result<bool, SqlError> {
         self.acts += 1;
         if self.acts.is_multiple_of(500) {
             self.session.execute(&self.statements.clear, params![TRADES_KEPT])?;
         }
-        let (symbol, ..) = INSTRUMENTS[self.random.below(INSTRUMENTS.len() as u64) as usize];
-        let (bid, ask, orders) = {
-            let mut rows = self.session.query(&self.statements.prices, params![symbol])?;
-            let row = rows.next()?.expect("every instrument has a row");
-            (row.get::<i64>(0)?, row.get::<i64>(1)?, row.get::<i64>(2)?)
-        };
-        if orders > ORDERS_KEPT {
-            self.session.execute(&self.statements.withdraw, params![symbol])?;
-        }
+        let (symbol, _, opened) = INSTRUMENTS[self.random.below(INSTRUMENTS.len() as u64) as usize];
+        let (bid, ask, orders) = self.book(symbol, opened)?;
         let buys = self.random.below(2) == 0;
+        if orders > ORDERS_KEPT {
+            self.drop_one(symbol, buys)?;
+        }
         // Most orders wait a little away from the best price; the others meet it.
         let away = self.random.below(8) as i64 - 2;
         let price = if buys { ask - away } else { bid + away }.max(1);
         let (trader, volume) = (self.random.trader(), self.random.volume());
         match self.place(symbol, trader, buys, &hundredths(price), volume) {
-            // Beyond the trader's credit: the order is undone as a whole, as it should be.
+            // Beyond the last trader's credit: the order is undone as a whole, and that trader's bids are withdrawn.
             Err(error) if error.state() == SqlState::CHECK_VIOLATION => {
-                self.refused += 1;
-                Ok(())
+                let last = TRADERS.len() as i32;
+                self.session.execute(&self.statements.withdraw, params![last])?;
+                Ok(false)
             }
-            other => other,
+            other => other.map(|()| true),
         }
     }
 
-    /// Orders that the assertion has refused.
-    pub fn refused(&self) -> u64 {
-        self.refused
+    /// The best prices, in hundredths, and the number of orders. A side without orders has the price of the opening.
+    fn book(&mut self, symbol: &str, opened: i64) -> Result<(i64, i64, i64), SqlError> {
+        let mut rows = self.session.query(&self.statements.book, params![symbol])?;
+        let Some(row) = rows.next()? else { return Ok((opened, opened, 0)) };
+        let price = |text: Option<String>| {
+            let digits = text?.replace('.', "");
+            digits.parse().ok()
+        };
+        let (bid, ask) = (price(row.get(0)?), price(row.get(1)?));
+        Ok((bid.unwrap_or(opened), ask.unwrap_or(opened), row.get(2)?))
+    }
+
+    /// Takes the order that is farthest from the market out of one side of the book.
+    fn drop_one(&mut self, symbol: &str, bids: bool) -> Result<(), SqlError> {
+        let statements = &self.statements;
+        let farthest = if bids { &statements.lowest_bid } else { &statements.highest_ask };
+        let order: Option<i64> = {
+            let mut rows = self.session.query(farthest, params![symbol])?;
+            rows.next()?.map(|row| row.get(0)).transpose()?
+        };
+        if let Some(order) = order {
+            self.session.execute(&statements.fill, params![order])?;
+        }
+        Ok(())
     }
 
     fn place(

@@ -2,8 +2,9 @@
 
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{Expr, LogicalPlan};
-use halcyon_plan::effects_last::has_effects;
 use halcyon_scan::provider::{is_target, table_of};
+
+use crate::effects_last::has_effects;
 
 /// Whether a plan reads tables alone, none of which is written by its rows, and calls no function that has an effect or
 /// gives another value each time.
@@ -23,7 +24,7 @@ pub fn may_run_twice(plan: &LogicalPlan) -> bool {
 }
 
 /// Whether an expression calls a function whose name is `wanted`.
-pub(crate) fn calls(expr: &Expr, wanted: impl Fn(&str) -> bool) -> bool {
+pub fn calls(expr: &Expr, wanted: impl Fn(&str) -> bool) -> bool {
     let is_call = |expr: &Expr| matches!(expr, Expr::ScalarFunction(call) if wanted(call.name()));
     expr.exists(|expr| Ok(is_call(expr))).unwrap_or(true)
 }
