@@ -68,6 +68,8 @@ pub fn corrected(all: &[Arc<ScalarUDF>]) -> Vec<Arc<ScalarUDF>> {
             "struct" => return Some(row()),
             "named_struct" => Correction::BoundedType,
             "array_ndims" => Correction::KnownUnless(is_empty, None),
+            // Of constants that are NULL it makes an empty map.
+            "map" => Correction::KnownUnless(has_null, None),
             // Lengths.
             "array_length" | "cardinality" => Correction::Promised,
             "coalesce" | "greatest" | "least" | "make_array" | "nullif" => {

@@ -1231,7 +1231,9 @@ fn written_cast(expr: Expr, field: FieldRef, schema: &DFSchema) -> Result<Expr> 
         let ty = expr.get_type(schema)?;
         if is_nested(&ty) {
             let own = expr.metadata(schema)?.inner().get(PG_TYPE_KEY).cloned();
-            if is_text(&to.arrow()) && own.is_some_and(|own| own.ends_with("vector")) {
+            let is_vector = own.is_some_and(|own| own.ends_with("vector"));
+            // What was cast to an array keeps the metadata, and is no vector any more.
+            if is_text(&to.arrow()) && is_vector && !matches!(expr, Expr::Cast(_)) {
                 // `int2vector` and `oidvector` have no braces.
                 let items = array_to_string(expr, lit(" "));
                 return Ok(Expr::Cast(Cast { expr: Box::new(items), field }));

@@ -34,6 +34,7 @@ CREATE MATERIALIZED VIEW market.book AS
            SUM(volume) FILTER (WHERE side = 'ask') AS ask_volume,
            COUNT(*) AS orders
     FROM market.orders GROUP BY symbol;
+CREATE INDEX book_by_symbol ON market.book (symbol);
 -- The trades that are kept.
 CREATE MATERIALIZED VIEW market.ticker AS
     SELECT symbol, COUNT(*) AS trades, SUM(volume) AS volume, MIN(price) AS low, MAX(price) AS high,
