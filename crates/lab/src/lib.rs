@@ -214,9 +214,7 @@ pub fn run(experiment: &Experiment, common: Common) -> ExitCode {
         Experiment::NoiseGuardian(options) => noise::guard(options).map_err(Failure::from),
         Experiment::Report(Report::Tpcc(options)) => tpcc::report::run(options),
         Experiment::Coschedule(options) => coschedule::run(options, &mut reporter),
-        Experiment::Interference(options) => {
-            interference::run(options, &mut reporter).map_err(Failure::from)
-        }
+        Experiment::Interference(options) => tpcc::beside::interference(options, &mut reporter),
         Experiment::Cachemodel(options) => {
             cachemodel::run(options, &mut reporter).map_err(Failure::from)
         }

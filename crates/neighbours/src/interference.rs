@@ -9,7 +9,9 @@
 //! machine has one core, nothing can be concluded, and every arm says so.
 //!
 //! Checked: every operator's answer against one that is computed row by row, before anything is measured; the same answer in every run;
-//! look-ups one by one; the view's total after every run of updates.
+//! look-ups one by one; the view's total after every run of updates; what a terminal's transactions keep true, at the end.
+//!
+//! The transactions of TPC-C are the caller's ([`Terminal`]): both sides have tables of their own, because locks are not what is measured.
 
 mod operators;
 
@@ -25,6 +27,7 @@ use halcyon_machine::Topology;
 use serde_json::json;
 
 use self::operators::{Expected, Hand, OPERATORS, Operator, Sizes};
+pub use self::operators::{Terminal, Terminals};
 use crate::foreign::{Busy, FOREIGN_MAX};
 use crate::heatmap::{self, Matrix};
 use crate::{Failure, Result};
@@ -67,7 +70,7 @@ struct Slowdowns {
 }
 
 /// Measures all pairs, and prints an arm for each operator and partner.
-pub fn run(options: &Options, reporter: &mut Reporter) -> Result<()> {
+pub fn run(options: &Options, terminals: Terminals<'_>, reporter: &mut Reporter) -> Result<()> {
     let operators = chosen(&options.operators)?;
     let topology = Topology::of_this_machine_or_flat();
     let sizes = sizes(options.rows, &topology);
@@ -75,9 +78,9 @@ pub fn run(options: &Options, reporter: &mut Reporter) -> Result<()> {
     reporter.progress(format!("tables of {sizes:?}"));
     operators::load(&database, sizes)?;
     for &operator in &operators {
-        Hand::new(&database, operator, 0, sizes)?.verify(sizes)?;
+        Hand::new(&database, terminals, operator, 0, sizes)?.verify(sizes)?;
     }
-    let found = measured(options, &database, operators, sizes, reporter)?;
+    let found = measured(options, &database, terminals, operators, sizes, reporter)?;
     let cores = topology.processors.iter().filter(|processor| processor.allowed).count();
     let conclusive = found.foreign <= FOREIGN_MAX && cores > 1;
     if !conclusive {
@@ -116,6 +119,7 @@ fn sizes(rows: u64, topology: &Topology) -> Sizes {
 fn measured(
     options: &Options,
     database: &Database,
+    terminals: Terminals<'_>,
     operators: Vec<Operator>,
     sizes: Sizes,
     reporter: &Reporter,
@@ -130,7 +134,7 @@ fn measured(
     let mut hands = [Vec::new(), Vec::new()];
     for (side, hands) in hands.iter_mut().enumerate() {
         for &operator in &found.operators {
-            hands.push(Hand::new(database, operator, side, sizes)?);
+            hands.push(Hand::new(database, terminals, operator, side, sizes)?);
         }
     }
     let [left, right] = &mut hands;
@@ -156,6 +160,9 @@ fn measured(
         }
     }
     found.foreign = Busy::foreign_between(before, Busy::now());
+    for hand in hands.iter().flatten() {
+        hand.check()?;
+    }
     Ok(found)
 }
 
@@ -198,12 +205,22 @@ fn report(found: &Slowdowns, conclusive: bool, reporter: &mut Reporter) {
             arm.rounded("alone_ms", found.alone_ns[at].median() / 1e6);
             arm.rounded("foreign_share", found.foreign);
             arm.figure("conclusive", conclusive);
+            if let Some(told_apart) = told_apart(found, at, partner) {
+                arm.figure("told_apart", told_apart);
+            }
             if let Some(contradicted) = contradicted(found, at, partner).filter(|_| conclusive) {
                 arm.figure("annotation_contradicted", contradicted);
             }
             reporter.arm(arm);
         }
     }
+}
+
+/// Whether a pair differs from the operator alone by more than that does from itself (A/A); `None` for the A/A pair.
+fn told_apart(found: &Slowdowns, at: usize, partner: usize) -> Option<bool> {
+    let [rounds @ .., again] = &found.rounds[at][..] else { return None };
+    let pair = rounds.get(partner)?;
+    Some((pair.median() / again.median() - 1.0).abs() > again.spread())
 }
 
 /// Whether a sensitive operator beside a polluting one was not slowed down; `None` for other pairs.
@@ -247,7 +264,62 @@ fn write(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use super::*;
+
+    /// A terminal that counts its transactions, and may have lost some of them.
+    struct Counting {
+        done: u64,
+        lost: bool,
+        all: Arc<AtomicU64>,
+    }
+
+    impl Terminal for Counting {
+        fn run(&mut self, transactions: u64) -> Result<()> {
+            self.done += transactions;
+            self.all.fetch_add(transactions, Ordering::Relaxed);
+            Ok(())
+        }
+
+        fn check(&self) -> Result<()> {
+            match self.lost {
+                false => Ok(()),
+                true => Err(Failure::WrongAnswer(format!("some of {} are lost", self.done))),
+            }
+        }
+    }
+
+    fn none(_: usize) -> Result<Box<dyn Terminal>> {
+        Err(Failure::Engine("no terminal is asked for".into()))
+    }
+
+    #[test]
+    fn transactions_are_an_operator_and_what_they_break_ends_the_experiment() {
+        let all = Arc::new(AtomicU64::new(0));
+        let options = Options {
+            rows: 1000,
+            seconds: 0.001,
+            rounds: 1,
+            operators: vec!["TPC-C".into(), "look-ups".into()],
+            svg: None,
+            matrix: None,
+        };
+        let with = |lost_on: usize| {
+            let terminals = |side: usize| -> Result<Box<dyn Terminal>> {
+                Ok(Box::new(Counting { done: 0, lost: side == lost_on, all: all.clone() }))
+            };
+            let mut reporter = Reporter::new(true);
+            run(&options, &terminals, &mut reporter).map(|()| reporter.arms().len())
+        };
+        assert_eq!(with(2), Ok(6));
+        // Verified once, alone twice, beside themselves on both sides, beside look-ups.
+        assert!(all.load(Ordering::Relaxed) >= 600, "{all:?}");
+        for side in [0, 1] {
+            assert!(matches!(with(side), Err(Failure::WrongAnswer(_))));
+        }
+    }
 
     #[test]
     fn every_pair_is_measured_and_every_answer_checked() {
@@ -258,13 +330,13 @@ mod tests {
             rows: 2000,
             seconds: 0.001,
             rounds: 2,
-            operators: Vec::new(),
+            operators: OPERATORS[..9].iter().map(|operator| operator.name.to_owned()).collect(),
             svg: Some(svg.clone()),
             matrix: Some(matrix.clone()),
         };
         let mut reporter = Reporter::new(true);
-        run(&options, &mut reporter).expect("all answers are right");
-        let count = OPERATORS.len();
+        run(&options, &none, &mut reporter).expect("all answers are right");
+        let count = options.operators.len();
         assert_eq!(reporter.arms().len(), count * (count + 1));
         assert!(reporter.arms().iter().all(|arm| arm.figures["slowdown"].as_f64() > Some(0.0)));
         let text = std::fs::read_to_string(&matrix).expect("it was written");
@@ -300,9 +372,10 @@ mod tests {
         operators::load(&database, sizes).expect("tables");
         let scan = OPERATORS[0];
         let other = Sizes { fact: 999, ..sizes };
-        let wrong = Hand::new(&database, scan, 0, sizes).and_then(|mut hand| hand.verify(other));
+        let wrong =
+            Hand::new(&database, &none, scan, 0, sizes).and_then(|mut hand| hand.verify(other));
         assert!(matches!(wrong, Err(Failure::WrongAnswer(_))), "{wrong:?}");
-        let mut hand = Hand::new(&database, scan, 0, sizes).expect("a session");
+        let mut hand = Hand::new(&database, &none, scan, 0, sizes).expect("a session");
         hand.run().expect("an answer");
         database.session().batch("UPDATE fact SET v = v + 1 WHERE id = 0").expect("it may");
         assert!(matches!(hand.run(), Err(Failure::WrongAnswer(_))), "another answer than before");
@@ -321,5 +394,19 @@ mod tests {
             contradicted(&found, 1, 0)
         };
         assert_eq!((by(1.4), by(1.01)), (Some(false), Some(true)));
+    }
+
+    #[test]
+    fn a_difference_within_that_of_nobody_tells_nothing() {
+        let rounds = |values: &[f64]| {
+            let mut rounds = Rounds::default();
+            values.iter().for_each(|&value| rounds.push(value));
+            rounds
+        };
+        let row = vec![rounds(&[1.3, 1.35]), rounds(&[1.1, 1.05]), rounds(&[0.9, 1.1])];
+        let operators = vec![OPERATORS[0], OPERATORS[2]];
+        let found = Slowdowns { operators, rounds: vec![row], alone_ns: Vec::new(), foreign: 0.0 };
+        let told = [0, 1, 2].map(|partner| told_apart(&found, 0, partner));
+        assert_eq!(told, [Some(true), Some(false), None]);
     }
 }

@@ -149,17 +149,32 @@ impl Drop for Tenants {
     }
 }
 
-/// stress-ng with the paper's stressors, under a shell that ends it when its input ends.
+/// stress-ng with the paper's stressors.
 fn stress_ng(each: u32, scratch: &std::path::Path) -> Command {
     let stressors: String =
         Kind::ALL.iter().map(|kind| format!(" --{} {each}", kind.name())).collect();
     // The time limit is a second fuse.
+    let line = format!(
+        "stress-ng{stressors} --iomix-bytes 16m --timeout 600 --metrics-brief --temp-path \"$1\""
+    );
+    let mut command = ended_with_its_input(&line, STOP_SECONDS);
+    command.arg(scratch);
+    command
+}
+
+/// Seconds that stressors have to end.
+const STOP_SECONDS: u32 = 5;
+
+/// A command under a shell that ends it when its input ends. Children of the command that take longer than so many seconds are killed:
+/// stress-ng's timers now and then do not hear a signal for minutes.
+fn ended_with_its_input(line: &str, seconds: u32) -> Command {
     let script = format!(
-        "stress-ng{stressors} --iomix-bytes 16m --timeout 600 --metrics-brief --temp-path \"$1\" </dev/null & \
-         read -r _; kill -INT $!; wait $!"
+        "{line} </dev/null & n=$!; read -r _; kill -TERM $n
+         (sleep {seconds}; kill -KILL $(cat /proc/$n/task/$n/children)) </dev/null >/dev/null 2>&1 &
+         late=$!; wait $n; kill $late 2>/dev/null"
     );
     let mut command = Command::new("sh");
-    command.arg("-c").arg(script).arg("sh").arg(scratch);
+    command.arg("-c").arg(script).arg("sh");
     command
 }
 
@@ -208,6 +223,18 @@ mod tests {
             });
             assert!(operations(&String::from_utf8_lossy(&bytes)).len() <= 6);
         }
+    }
+
+    #[test]
+    fn a_child_that_hears_no_signal_is_killed_and_its_parent_tells_what_it_did() {
+        // The parent waits for its child when it is told to end, as stress-ng does.
+        let line = "sh -c 'trap \"echo told; wait; echo done\" TERM; sleep 1000 & wait'";
+        let mut command = ended_with_its_input(line, 1);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("sh");
+        std::thread::sleep(Duration::from_millis(300));
+        drop(child.stdin.take());
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "told\ndone\n");
     }
 
     #[test]

@@ -104,12 +104,15 @@ class PgAdmin:
         return [text.strip() for text in self.page.locator(".file-entry").all_inner_texts()]
 
     def at(self, label, after=0):
-        """The place of an entry of the tree below another one."""
+        """The place of an entry of the tree below another one. Behind its name an entry has a count, or a column its type."""
         def found():
             places = [at for at, text in enumerate(self.labels())
-                      if at >= after and (text == label or re.match(rf"{re.escape(label)}\s*\(\d+\)$", text))]
+                      if at >= after and text.split("\n")[0].strip() == label]
             return [places[0]] if places else None
-        return until(f"{label} in pgAdmin's tree", found, 60)[0]
+        try:
+            return until(f"{label} in pgAdmin's tree", found, 60)[0]
+        except AssertionError as error:
+            raise AssertionError(f"{error}; behind entry {after} of {self.labels()}") from None
 
     def unfold(self, path, after=0):
         """Opens entries of the tree, each below the one before. Returns the place of the last."""

@@ -1,9 +1,10 @@
-//! Terminals beside which somebody else works: what the experiment `ch` runs its queries beside.
+//! Terminals beside which somebody else works: those of the experiment `ch`, and an operator of `interference`.
 
 use std::sync::atomic::AtomicBool;
 
 use halcyon::Database;
 use halcyon_neighbours::ch::{self, Options, Transacted, Transactions};
+use halcyon_neighbours::{Failure, interference};
 
 use super::engines::halcyon::{Halcyon, Setup};
 use super::engines::{Client, Content, Engine};
@@ -14,9 +15,33 @@ use super::run::{self, Until};
 use crate::{Reporter, Result};
 
 /// TPC-C's tables in Halcyon, and the terminals with their inputs.
-struct Terminals {
+pub struct Terminals {
     engine: Halcyon,
     clients: Vec<(Box<dyn Client>, Inputs)>,
+}
+
+impl Terminals {
+    /// A terminal at a warehouse of its own; the side is the number of its inputs.
+    pub fn of_side(side: usize, scale: Scale) -> Result<Self> {
+        let engine = Halcyon::loaded(Content { scale, seed: 1 }, Setup::default())?;
+        let inputs = Inputs::new(Random::new(scale, 1, side as u64), Mix::Standard, 0);
+        let clients = vec![(engine.client()?, inputs)];
+        Ok(Terminals { engine, clients })
+    }
+}
+
+impl interference::Terminal for Terminals {
+    fn run(&mut self, transactions: u64) -> halcyon_neighbours::Result<()> {
+        let (client, inputs) = &mut self.clients[0];
+        for _ in 0..transactions {
+            run::until_done(client.as_mut(), &inputs.draw(), &mut [0; 3])?;
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> halcyon_neighbours::Result<()> {
+        Transactions::broken(self)?.map_or(Ok(()), |broken| Err(Failure::WrongAnswer(broken)))
+    }
 }
 
 /// Runs the experiment `ch`: the tables and terminals are those of `lab tpcc`, with its standard mix.
@@ -32,6 +57,14 @@ pub fn run(options: &Options, reporter: &mut Reporter) -> Result<()> {
     };
     let clients = (0..options.clients).map(client).collect::<Result<_>>()?;
     Ok(ch::run(options, &mut Terminals { engine, clients }, reporter)?)
+}
+
+/// Runs the experiment `interference`, with a warehouse for each side.
+pub fn interference(options: &interference::Options, reporter: &mut Reporter) -> Result<()> {
+    let terminal = |side| -> halcyon_neighbours::Result<Box<dyn interference::Terminal>> {
+        Ok(Box::new(Terminals::of_side(side, Scale::full(1))?))
+    };
+    Ok(interference::run(options, &terminal, reporter)?)
 }
 
 impl Transactions for Terminals {
@@ -60,6 +93,17 @@ impl Transactions for Terminals {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn transactions_are_an_operator_and_keep_their_conditions() {
+        let mut terminal = Terminals::of_side(1, Scale::tiny(1)).expect("a warehouse");
+        interference::Terminal::run(&mut terminal, 50).expect("transactions");
+        interference::Terminal::check(&terminal).expect("consistent");
+        let mut session = terminal.engine.database().session();
+        session.batch("UPDATE warehouse SET w_ytd = w_ytd + 1").expect("it may");
+        let broken = interference::Terminal::check(&terminal);
+        assert!(matches!(broken, Err(Failure::WrongAnswer(_))), "{broken:?}");
+    }
 
     #[test]
     fn queries_beside_transactions_are_checked_and_counted() {

@@ -95,7 +95,7 @@ fn work(client: &mut dyn Client, inputs: &mut Inputs, until: Until<'_>) -> Resul
 }
 
 /// Runs a transaction again until no conflict undoes it.
-fn until_done(client: &mut dyn Client, input: &Input, aborts: &mut [u64; 3]) -> Result<Ended> {
+pub fn until_done(client: &mut dyn Client, input: &Input, aborts: &mut [u64; 3]) -> Result<Ended> {
     let expected = match input {
         Input::NewOrder(order) if order.unused_item => Ended::RolledBack,
         _ => Ended::Committed,

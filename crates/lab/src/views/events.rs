@@ -141,6 +141,15 @@ impl Events {
     pub fn truncate(&mut self, count: usize) {
         self.heads.truncate(count);
     }
+
+    /// The events of the streams that are read, and how many of them are among the first `warm`.
+    pub fn read(mut self, warm: usize, is_read: impl Fn(&str) -> bool) -> (Self, usize) {
+        let kept: Vec<bool> = self.relations.iter().map(|one| is_read(one.name)).collect();
+        let is_kept = |head: &(u32, u8, i8)| kept[usize::from(head.1)];
+        let warm = self.heads[..warm].iter().filter(|head| is_kept(head)).count();
+        self.heads.retain(is_kept);
+        (self, warm)
+    }
 }
 
 #[cfg(test)]

@@ -46,15 +46,35 @@ enum Work {
     Lookups,
     /// Updates of a table with a view over it.
     Upkeep,
+    /// Transactions of a terminal that the caller brings.
+    Transactions,
 }
+
+/// A terminal whose transactions are an operator, with tables of its own.
+pub trait Terminal: Send {
+    /// Runs so many transactions as one run of the operator.
+    ///
+    /// Errors: an answer was wrong, or the engine refused a statement.
+    fn run(&mut self, transactions: u64) -> Result<()>;
+
+    /// Looks at conditions that hold between transactions.
+    ///
+    /// Errors: one of them is broken.
+    fn check(&self) -> Result<()>;
+}
+
+/// What makes a terminal for a side, 0 or 1.
+pub type Terminals<'a> = &'a dyn Fn(usize) -> Result<Box<dyn Terminal>>;
 
 /// Look-ups or updates of a run.
 const STEPS: u64 = 500;
 /// Rows of the table that is updated.
 const ACCOUNTS: u64 = 1_000;
+/// Transactions of a run.
+const TRANSACTIONS: u64 = 100;
 
 /// All operators.
-pub const OPERATORS: [Operator; 9] = [
+pub const OPERATORS: [Operator; 10] = [
     query("scan", Expected::Polluting, "SELECT sum(v) FROM fact"),
     query(
         "join small",
@@ -88,6 +108,7 @@ pub const OPERATORS: [Operator; 9] = [
     ),
     Operator { name: "look-ups", expected: Expected::Neither, work: Work::Lookups },
     Operator { name: "view upkeep", expected: Expected::Neither, work: Work::Upkeep },
+    Operator { name: "TPC-C", expected: Expected::Neither, work: Work::Transactions },
 ];
 
 const fn query(name: &'static str, expected: Expected, text: &'static str) -> Operator {
@@ -126,8 +147,9 @@ pub fn load(database: &Database, sizes: Sizes) -> Result<()> {
 pub struct Hand {
     session: Session,
     operator: Operator,
-    statement: Statement,
+    statement: Option<Statement>,
     totals: Option<Statement>,
+    terminal: Option<Box<dyn Terminal>>,
     rows: u64,
     /// Steps made so far.
     steps: u64,
@@ -137,29 +159,47 @@ pub struct Hand {
 
 impl Hand {
     /// An operator on a side, 0 or 1, that may use one worker.
-    pub fn new(database: &Database, operator: Operator, side: usize, sizes: Sizes) -> Result<Hand> {
+    pub fn new(
+        database: &Database,
+        terminals: Terminals<'_>,
+        operator: Operator,
+        side: usize,
+        sizes: Sizes,
+    ) -> Result<Hand> {
         let mut session = database.session();
         session.batch("SET halcyon.threads = 1")?;
+        let mut terminal = None;
         let (text, totals) = match operator.work {
-            Work::Query(text) => (format!("SELECT CAST(x AS BIGINT) FROM ({text}) AS t (x)"), None),
-            Work::Lookups => ("SELECT v FROM item WHERE id = $1".to_owned(), None),
+            Work::Query(text) => {
+                (Some(format!("SELECT CAST(x AS BIGINT) FROM ({text}) AS t (x)")), None)
+            }
+            Work::Lookups => (Some("SELECT v FROM item WHERE id = $1".to_owned()), None),
+            Work::Transactions => {
+                terminal = Some(terminals(side)?);
+                (None, None)
+            }
             Work::Upkeep => {
                 session.batch(&format!("UPDATE account{side} SET v = 0"))?;
                 let total = format!("SELECT CAST(sum(total) AS BIGINT) FROM branch{side}");
                 let update = format!("UPDATE account{side} SET v = v + 1 WHERE id = $1");
-                (update, Some(session.prepare(&total)?))
+                (Some(update), Some(session.prepare(&total)?))
             }
         };
-        let statement = session.prepare(&text)?;
+        let statement = text.map(|text| session.prepare(&text)).transpose()?;
         let rows = sizes.fact;
-        Ok(Hand { session, operator, statement, totals, rows, steps: 0, answer: None })
+        let (steps, answer) = (0, None);
+        Ok(Hand { session, operator, statement, totals, terminal, rows, steps, answer })
     }
 
     /// Runs the operator once, and checks its answer.
     pub fn run(&mut self) -> Result<()> {
+        if let Some(terminal) = &mut self.terminal {
+            return terminal.run(TRANSACTIONS);
+        }
+        let statement = self.statement.as_ref().expect("whoever has no terminal has a statement");
         match self.operator.work {
             Work::Query(_) => {
-                let answer = number(&mut self.session, &self.statement)?;
+                let answer = number(&mut self.session, statement)?;
                 if *self.answer.get_or_insert(answer) != answer {
                     return Err(self.wrong(format!("{answer}, before it was {:?}", self.answer)));
                 }
@@ -168,7 +208,7 @@ impl Hand {
                 for _ in 0..STEPS {
                     self.steps += 1;
                     let id = (self.steps * 2_147_483_647 % self.rows) as i64;
-                    let mut rows = self.session.query(&self.statement, params![id])?;
+                    let mut rows = self.session.query(statement, params![id])?;
                     let row = rows.next()?;
                     let found = row.map(|row| row.get::<i64>(0)).transpose()?;
                     drop(rows);
@@ -181,7 +221,7 @@ impl Hand {
                 for _ in 0..STEPS {
                     self.steps += 1;
                     let id = (self.steps * 7919 % ACCOUNTS) as i64;
-                    self.session.execute(&self.statement, params![id])?;
+                    self.session.execute(statement, params![id])?;
                 }
                 let totals = self.totals.as_ref().expect("upkeep has a view");
                 let total = number(&mut self.session, totals)?;
@@ -189,8 +229,14 @@ impl Hand {
                     return Err(self.wrong(format!("{total} after {} updates", self.steps)));
                 }
             }
+            Work::Transactions => {}
         }
         Ok(())
+    }
+
+    /// Looks at the terminal's conditions, if this operator has one.
+    pub fn check(&self) -> Result<()> {
+        self.terminal.as_ref().map_or(Ok(()), |terminal| terminal.check())
     }
 
     /// Compares the query's answer with one that is computed here, row by row.
