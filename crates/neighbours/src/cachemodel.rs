@@ -1,17 +1,22 @@
 //! P4's Figure 4 on a model: an aggregation beside a column scan, on a last-level cache whose ways are
 //! masked (`halcyon_cache::model`), by several policies of replacement.
 //!
+//! With `--matrix`: operators of SQL in all pairs on the same model (`matrix`), the simulated counterpart of
+//! [`crate::interference`].
+//!
 //! Nothing here is measured; every figure is simulated, and says so. The model counts misses as
 //! valgrind's cachegrind does (`crates/cache/tests/cachegrind.rs`); its times are assumed, and how much depends on
 //! them is shown by aggregations with more and less work for a row.
 
 mod curves;
+mod matrix;
 mod runs;
 
 use std::path::PathBuf;
 
 use clap::Args;
 use halcyon_cache::model::machine::Hardware;
+use halcyon_cache::model::operators::Operator;
 use halcyon_cache::model::policy::Policy;
 use halcyon_cache::model::study::{BRIEF_NS, Load, SETTLED_NS, Scheme, Who};
 use halcyon_gauge::{Arm, Reporter};
@@ -24,16 +29,22 @@ use crate::Result;
 /// Options of `halcyon lab cachemodel`.
 #[derive(Args, Debug, Clone)]
 pub struct Options {
-    /// Cores of the machine, half for the aggregation and half for the scan
+    /// Operators in all pairs, as `interference` measures them, in place of the aggregation beside a scan
+    #[arg(long)]
+    pub matrix: bool,
+    /// Operators of the matrix by name, comma-separated; all if not given
+    #[arg(long, value_delimiter = ',', requires = "matrix", value_parser = matrix::operator)]
+    pub operators: Vec<Operator>,
+    /// Cores of the machine, half for the aggregation, or one operator of a pair, and half for the scan, or the other one
     #[arg(long, default_value_t = 22, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub cores: u16,
-    /// Policies of replacement, comma-separated (lru, srrip, drrip, quad-age); all if not given
+    /// Policies of replacement, comma-separated (lru, srrip, drrip, quad-age); if not given all, and quad-age with --matrix
     #[arg(long, value_delimiter = ',', value_parser = policy)]
     pub policies: Vec<Policy>,
-    /// A cache and dictionaries of a sixteenth of the size, a few masks: for tests
+    /// A cache and dictionaries of a sixteenth of the size, a few masks; with --matrix a sixty-fourth: for tests
     #[arg(long)]
     pub tiny: bool,
-    /// File for the curves
+    /// File for the curves, or for the matrix as a heat map
     #[arg(long)]
     pub svg: Option<PathBuf>,
 }
@@ -74,6 +85,9 @@ struct Gains {
 
 /// Simulates, and prints an arm for every machine, load and scheme.
 pub fn run(options: &Options, reporter: &mut Reporter) -> Result<()> {
+    if options.matrix {
+        return matrix::run(options, reporter);
+    }
     let whole = Hardware::broadwell();
     let (hardware, shrink) = match options.tiny {
         false => (whole, 1),
@@ -304,7 +318,14 @@ mod tests {
     fn a_tiny_model_prints_arms_and_draws_every_panel() {
         let path = std::env::temp_dir().join(format!("halcyon-model-{}.svg", std::process::id()));
         let policies = vec![policy("lru").expect("known"), policy("drrip").expect("known")];
-        let options = Options { cores: 4, policies, tiny: true, svg: Some(path.clone()) };
+        let options = Options {
+            matrix: false,
+            operators: Vec::new(),
+            cores: 4,
+            policies,
+            tiny: true,
+            svg: Some(path.clone()),
+        };
         let mut reporter = Reporter::new(true);
         run(&options, &mut reporter).expect("nothing can fail but the file");
         // For each policy 3 masks and a division, then three arms of a gain: 3 costs, 2 dictionaries, a

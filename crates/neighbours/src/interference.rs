@@ -93,6 +93,12 @@ pub fn run(options: &Options, terminals: Terminals<'_>, reporter: &mut Reporter)
     write(options, &found, conclusive, &topology)
 }
 
+/// The names of all operators, in the order of the matrix.
+#[cfg(test)]
+pub(crate) fn operator_names() -> Vec<&'static str> {
+    OPERATORS.iter().map(|operator| operator.name).collect()
+}
+
 fn chosen(names: &[String]) -> Result<Vec<Operator>> {
     let known = |name: &String| {
         let found = OPERATORS.into_iter().find(|operator| operator.name == name);

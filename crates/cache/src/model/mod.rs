@@ -6,14 +6,18 @@
 //! [`cache`]: a set-associative cache with masks. [`policy`]: which line gives its place. [`grind`]: the
 //! hierarchy of valgrind's cachegrind made of such caches, with which the model is compared
 //! (`tests/cachegrind.rs`). [`trace`]: traces of valgrind's lackey. [`patterns`]: the addresses that operators
-//! touch. [`translation`]: pages, and the buffer of their addresses. [`machine`]: cores with clocks, a shared
-//! cache and a shared memory. [`study`]: P4's aggregation beside a scan.
+//! touch, made of a few structures; [`operators`]: those of the slowdown matrix. [`translation`]: pages, and the buffer of
+//! their addresses. [`machine`]: cores with clocks, a shared cache and a shared memory. [`study`]: P4's aggregation beside
+//! a scan. [`pairs`]: operators beside each other.
 
 pub mod cache;
 pub mod grind;
 pub mod machine;
+pub mod operators;
+pub mod pairs;
 pub mod patterns;
 pub mod policy;
+mod structures;
 pub mod study;
 pub mod trace;
 pub mod translation;

@@ -5,81 +5,21 @@
 
 use halcyon_base::rng::Rng;
 
-/// Bytes of a line.
-pub const LINE_BYTES: u64 = 64;
+use super::structures::{Column, Part, Table};
+pub use super::structures::{LINE_BYTES, SLOT_BYTES, Touch};
+
 /// Bytes of a compressed value (a number of an entry in a dictionary).
 pub const CODE_BYTES: u64 = 4;
 /// Bytes of a dictionary's entry.
 pub const ENTRY_BYTES: u64 = 8;
-/// Bytes of a group or of a built row in a hash table: key and value.
-pub const SLOT_BYTES: u64 = 16;
-
-/// Touching a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Touch {
-    /// The next line of a column, which a prefetcher foresees.
-    Next(u64),
-    /// A line anywhere in a structure.
-    Anywhere(u64),
-}
-
-impl Touch {
-    /// Number of the line.
-    pub fn line(self) -> u64 {
-        match self {
-            Touch::Next(line) | Touch::Anywhere(line) => line,
-        }
-    }
-}
-
-/// A column that is read from its beginning to its end, over and over.
-#[derive(Clone, Debug)]
-struct Column {
-    first_line: u64,
-    bytes: u64,
-    at: u64,
-}
-
-impl Column {
-    fn new(address: u64, bytes: u64) -> Column {
-        assert!(bytes >= LINE_BYTES, "a column has a line");
-        Column { first_line: address / LINE_BYTES, bytes, at: 0 }
-    }
-
-    /// Reads `step` bytes; the line, if it is another one than before.
-    fn read(&mut self, step: u64) -> Option<Touch> {
-        let (before, line) = (self.at, self.at / LINE_BYTES);
-        self.at = if before + step >= self.bytes { 0 } else { before + step };
-        let is_first = before.is_multiple_of(LINE_BYTES);
-        is_first.then(|| Touch::Next(self.first_line + line))
-    }
-}
-
-/// A structure of slots that is visited at random.
-#[derive(Clone, Debug)]
-struct Table {
-    first_line: u64,
-    slots: u64,
-    slot_bytes: u64,
-}
-
-impl Table {
-    fn at(&self, slot: u64) -> Touch {
-        Touch::Anywhere(self.first_line + slot * self.slot_bytes / LINE_BYTES)
-    }
-
-    fn any(&self, random: &mut Rng) -> Touch {
-        self.at(random.below(self.slots))
-    }
-}
 
 /// An operator as one worker runs it.
 #[derive(Clone, Debug)]
 pub struct Pattern {
-    columns: Vec<Column>,
-    /// Bytes that a step reads of every column.
-    step: u64,
-    tables: Vec<Table>,
+    /// What a step may be: a weight, and what is touched.
+    steps: Vec<(u64, Vec<Part>)>,
+    /// Sum of all weights.
+    weights: u64,
     random: Rng,
 }
 
@@ -89,14 +29,23 @@ pub fn table_bytes(keys: u64) -> u64 {
 }
 
 impl Pattern {
+    /// A pattern each of whose steps touches all parts, in their order.
+    pub(super) fn of(parts: Vec<Part>, seed: u64) -> Pattern {
+        Pattern::mixed(vec![(1, parts)], seed)
+    }
+
+    /// A pattern whose steps are of several kinds, drawn by their weights.
+    ///
+    /// Panics: if all weights are 0.
+    pub(super) fn mixed(steps: Vec<(u64, Vec<Part>)>, seed: u64) -> Pattern {
+        let weights = steps.iter().map(|step| step.0).sum();
+        assert!(weights > 0, "some step is drawn");
+        Pattern { steps, weights, random: Rng::new(seed) }
+    }
+
     /// A scan of a column at `address`; a step is a line.
     pub fn scan(address: u64, bytes: u64) -> Pattern {
-        Pattern {
-            columns: vec![Column::new(address, bytes)],
-            step: LINE_BYTES,
-            tables: Vec::new(),
-            random: Rng::new(0),
-        }
+        Pattern::of(vec![Part::Column(Column::new(address, bytes, LINE_BYTES))], 0)
     }
 
     /// An aggregation with grouping: of two compressed columns at `address`, the value's dictionary at
@@ -113,59 +62,48 @@ impl Pattern {
     ) -> Pattern {
         let bytes = rows * CODE_BYTES;
         let table = (address + 2 * bytes).next_multiple_of(LINE_BYTES);
-        Pattern {
-            columns: vec![Column::new(address, bytes), Column::new(address + bytes, bytes)],
-            step: CODE_BYTES,
-            tables: vec![
-                Table {
-                    first_line: dictionary / LINE_BYTES,
-                    slots: entries,
-                    slot_bytes: ENTRY_BYTES,
-                },
-                Table::of_hash(table, groups),
-            ],
-            random: Rng::new(seed),
-        }
+        let column = |address| Part::Column(Column::new(address, bytes, CODE_BYTES));
+        let parts = vec![
+            column(address),
+            column(address + bytes),
+            Part::Table(Table::new(dictionary, entries, ENTRY_BYTES)),
+            Part::Table(hashed(table, groups)),
+        ];
+        Pattern::of(parts, seed)
     }
 
     /// The probe side of a hash join: a column of keys at `address`, and a table of `keys` at `table`
     /// that all workers share. A step is a row.
     pub fn probe(address: u64, rows: u64, table: u64, keys: u64, seed: u64) -> Pattern {
-        Pattern {
-            columns: vec![Column::new(address, rows * CODE_BYTES)],
-            step: CODE_BYTES,
-            tables: vec![Table::of_hash(table, keys)],
-            random: Rng::new(seed),
-        }
+        let column = Column::new(address, rows * CODE_BYTES, CODE_BYTES);
+        Pattern::of(vec![Part::Column(column), Part::Table(hashed(table, keys))], seed)
     }
 
     /// The touches of the next step, into `touches`, which is emptied first.
     pub fn step(&mut self, touches: &mut Vec<Touch>) {
         touches.clear();
-        for column in &mut self.columns {
-            touches.extend(column.read(self.step));
-        }
-        for table in &self.tables {
-            touches.push(table.any(&mut self.random));
+        let mut drawn = if self.steps.len() > 1 { self.random.below(self.weights) } else { 0 };
+        let kind = self.steps.iter().position(|&(weight, _)| {
+            let is_it = drawn < weight;
+            drawn = drawn.saturating_sub(weight);
+            is_it
+        });
+        let kind = kind.expect("what is drawn is below the sum of weights");
+        for part in &mut self.steps[kind].1 {
+            part.step(&mut self.random, touches);
         }
     }
 
-    /// The lines of each table.
+    /// The lines of each structure that is visited at random.
     pub fn tables(&self) -> impl Iterator<Item = std::ops::Range<u64>> {
-        self.tables.iter().map(|table| {
-            let lines = (table.slots * table.slot_bytes).div_ceil(LINE_BYTES);
-            table.first_line..table.first_line + lines
-        })
+        self.steps.iter().flat_map(|(_, parts)| parts).flat_map(Part::tables)
     }
 }
 
-impl Table {
-    /// A hash table whose keys lie in half of the slots, spread evenly: a visit of one of the keys is one
-    /// of every second slot, and touches every line.
-    fn of_hash(address: u64, keys: u64) -> Table {
-        let slots = table_bytes(keys) / SLOT_BYTES;
-        Table { first_line: address / LINE_BYTES, slots, slot_bytes: SLOT_BYTES }
-    }
+/// A hash table whose keys lie in half of the slots, spread evenly: a visit of one of the keys is one
+/// of every second slot, and touches every line.
+fn hashed(address: u64, keys: u64) -> Table {
+    Table::of_bytes(address, table_bytes(keys))
 }
 
 #[cfg(test)]
@@ -207,5 +145,16 @@ mod tests {
         let mut pattern = Pattern::probe(0, 1600, 1 << 20, 100, 7);
         assert_eq!(lines(&mut pattern, 1600).len(), 100 + 1600);
         assert_eq!(table_bytes(100), 256 * 16);
+    }
+
+    #[test]
+    fn steps_of_several_kinds_are_drawn_by_their_weights() {
+        let kind = |line: u64| vec![Part::Table(Table::new(line * LINE_BYTES, 1, 8))];
+        let mut pattern = Pattern::mixed(vec![(3, kind(1)), (0, kind(2)), (1, kind(3))], 7);
+        let touched = lines(&mut pattern, 4000);
+        let count = |line| touched.iter().filter(|touch| touch.line() == line).count();
+        assert!(count(1).abs_diff(3000) < 150, "{}", count(1));
+        assert_eq!((count(2), count(1) + count(3)), (0, 4000));
+        assert_eq!(pattern.tables().count(), 3);
     }
 }

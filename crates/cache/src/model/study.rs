@@ -46,9 +46,21 @@ impl Load {
     /// several turns.
     fn times_ns(self, hardware: Hardware) -> (f64, f64) {
         let turns = if self.cores == 1 { 8e6 } else { 0.0 };
-        let of = |ns: f64| ns * hardware.cache_bytes as f64 / self.cores as f64;
-        (of(self.warm_ns).max(turns), of(COUNTED_NS).max(turns / 2.0))
+        let (warm, counted) = times_ns(hardware, self.cores, self.warm_ns);
+        (warm.max(turns), counted.max(turns / 2.0))
     }
+}
+
+/// Times that are simulated before anything is counted, and while it is, ns.
+pub(super) fn times_ns(hardware: Hardware, cores: usize, warm_ns: f64) -> (f64, f64) {
+    let of = |ns: f64| ns * hardware.cache_bytes as f64 / cores as f64;
+    (of(warm_ns), of(COUNTED_NS))
+}
+
+/// The rules of a machine's masks: any ways that lie beside each other.
+pub(super) fn masks(hardware: Hardware) -> MaskRules {
+    let full = Mask::lowest(hardware.ways);
+    MaskRules { full, shareable: Mask(0), ways_min: 1, sparse: false }
 }
 
 /// Who fills which ways.
@@ -85,7 +97,7 @@ pub enum Who {
 /// Runs a load by a scheme of masks.
 pub fn outcome(hardware: Hardware, load: Load, scheme: Scheme, who: Who) -> Outcome {
     let full = Mask::lowest(hardware.ways);
-    let rules = MaskRules { full, shareable: Mask(0), ways_min: 1, sparse: false };
+    let rules = masks(hardware);
     let divided = |percent| rules.divide(percent).expect("a cache has two ways");
     let (scan, aggregation) = match scheme {
         Scheme::Unpartitioned => (full, full),

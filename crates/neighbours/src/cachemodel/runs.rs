@@ -60,20 +60,9 @@ impl Runs {
                 wanted.insert(key, case);
             }
         }
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let (hardware, waiting) = (self.hardware, Mutex::new(wanted.into_iter()));
-        let next = || waiting.lock().expect("no thread panics while it holds the lock").next();
-        let work = || {
-            let mut done = Vec::new();
-            while let Some((key, case)) = next() {
-                done.push((key, simulated(hardware, case)));
-            }
-            done
-        };
-        let done: Vec<(String, Outcome)> = std::thread::scope(|scope| {
-            let all: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-            all.into_iter().flat_map(|thread| thread.join().expect("nothing panics")).collect()
-        });
+        let hardware = self.hardware;
+        let wanted: Vec<(String, Case)> = wanted.into_iter().collect();
+        let done = each(&wanted, |(key, case)| (key.clone(), simulated(hardware, *case)));
         self.known.extend(done);
     }
 
@@ -92,6 +81,26 @@ impl Runs {
             scan: scan.scan.steps_per_us * share,
         }
     }
+}
+
+/// What `simulate` makes of each case, in the order of the cases, on as many threads as there are processors.
+pub fn each<C: Sync, O: Send>(cases: &[C], simulate: impl Fn(&C) -> O + Sync) -> Vec<O> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let waiting = Mutex::new(cases.iter().enumerate());
+    let next = || waiting.lock().expect("no thread panics while it holds the lock").next();
+    let work = || {
+        let mut done = Vec::new();
+        while let Some((at, case)) = next() {
+            done.push((at, simulate(case)));
+        }
+        done
+    };
+    let mut done: Vec<(usize, O)> = std::thread::scope(|scope| {
+        let all: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        all.into_iter().flat_map(|thread| thread.join().expect("nothing panics")).collect()
+    });
+    done.sort_unstable_by_key(|&(at, _)| at);
+    done.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
 /// The cases of both alone.
