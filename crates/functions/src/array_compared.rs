@@ -64,7 +64,7 @@ fn compared(args: &Arguments<'_>, decides: bool) -> Result<ScalarValue> {
 
 /// Whether a text matches a pattern by LIKE (`~~`), ILIKE (`~~*`) or their opposites.
 ///
-/// Errors: 42883 for values that are no texts, 57014.
+/// Errors: 42883 for values that are no texts, 57014, 22025 for a pattern that ends with the escape.
 fn matched(value: &ScalarValue, pattern: &ScalarValue, op: &str) -> Result<bool> {
     let text = |value: &ScalarValue| value.try_as_str().flatten().map(str::to_owned);
     let (Some(text), Some(pattern)) = (text(value), text(pattern)) else {
@@ -74,7 +74,7 @@ fn matched(value: &ScalarValue, pattern: &ScalarValue, op: &str) -> Result<bool>
     };
     let go_on = || SqlError::unless_interrupted().is_ok();
     let found = like::matches_while(&text, &pattern, Some('\\'), op.ends_with('*'), go_on);
-    match found {
+    match found? {
         Some(found) => Ok(found != op.starts_with('!')),
         None => SqlError::unless_interrupted().map(|()| false),
     }

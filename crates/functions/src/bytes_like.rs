@@ -71,14 +71,11 @@ mod tests {
             (0..count).map(|_| letters[random.below(letters.len() as u64) as usize]).collect()
         };
         for _ in 0..20_000 {
-            let (bytes, mut pattern) = (word(b"ab", 6), word(b"ab%_\\", 6));
-            if pattern.ends_with(b"\\") {
-                pattern.push(b'a');
-            }
+            let (bytes, pattern) = (word(b"ab", 6), word(b"ab%_\\", 6));
             let text = std::str::from_utf8(&bytes).expect("letters");
             let like = std::str::from_utf8(&pattern).expect("letters");
             let of_texts = halcyon_value::like::matches(text, like, Some('\\'), false);
-            assert_eq!(matches(&bytes, &pattern).expect("ends well"), of_texts, "{text} {like}");
+            assert_eq!(matches(&bytes, &pattern).ok(), of_texts.ok(), "{text} {like}");
         }
         assert!(matches(&[0xff, 0, 0xfe], &[0xff, b'_', 0xfe]).expect("no escape"));
         let state = |bytes, pattern| matches(bytes, pattern).map_err(|error| error.state());

@@ -16,14 +16,16 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
 use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{DFSchema, Result, ScalarValue, internal_err};
+use datafusion::common::{DFSchema, DataFusionError, Result, ScalarValue, internal_err};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ExprSchemable, Like, LogicalPlan, ScalarFunctionArgs, ScalarUDF,
     ScalarUDFImpl, Signature, Volatility,
 };
-use halcyon_value::like;
+use halcyon_sql::diagnose::external;
+use halcyon_sql::error::SqlError;
+use halcyon_value::{ValueError, like};
 use memchr::memmem::Finder;
 
 use super::go_on;
@@ -142,11 +144,15 @@ fn searches(like: &Like) -> bool {
 /// Wildcards of a pattern from which on no regular expression is made of it.
 const WILDCARDS_MANY: usize = 8;
 
-/// Whether Arrow's kernels are not asked: the match ignores case, or the pattern has many wildcards or is no constant.
+/// Whether Arrow's kernels are not asked: the match ignores case, or the pattern has many wildcards, is no constant, or
+/// ends with an escape, which Arrow takes for a backslash.
 fn taken(like: &Like) -> bool {
     let many = |pattern: &str| pattern.matches(['%', '_']).count() >= WILDCARDS_MANY;
+    let dangles =
+        |pattern: &str| pattern.bytes().rev().take_while(|c| *c == b'\\').count() % 2 == 1;
+    let ours = |pattern: &str| many(pattern) || dangles(pattern);
     let is_constant = matches!(like.pattern.as_ref(), Expr::Literal(..));
-    like.case_insensitive || !is_constant || literal(like).is_some_and(many)
+    like.case_insensitive || !is_constant || literal(like).is_some_and(ours)
 }
 
 /// A match of the text and the pattern that are `sides`.
@@ -190,6 +196,7 @@ impl ScalarUDFImpl for Matching {
         let found = texts.iter().zip(patterns).map(|(text, pattern)| {
             let Some((text, pattern)) = text.zip(pattern) else { return Ok(None) };
             let found = like::matches_while(text, pattern, Some('\\'), self.ignore_case, goes_on);
+            let found = found.map_err(refused)?;
             if found.is_none() {
                 go_on()?;
             }
@@ -236,14 +243,18 @@ impl Search {
         }
     }
 
-    /// Errors: 57014 or 53200 if the statement was ended meanwhile.
+    /// Errors: 57014 or 53200 if the statement was ended meanwhile, 22025 for an escape at the end.
     #[inline]
     fn matches(&self, text: &str) -> Result<bool> {
-        match self.pattern.matches_while(text, goes_on) {
+        match self.pattern.matches_while(text, goes_on).map_err(refused)? {
             Some(found) => Ok(found),
             None => go_on().map(|()| false),
         }
     }
+}
+
+fn refused(error: ValueError) -> DataFusionError {
+    external(SqlError::from(error))
 }
 
 /// Whether the statement for which this thread works may go on.

@@ -1,7 +1,8 @@
 //! LIKE and ILIKE: patterns, parsed once.
 //!
 //! `%` stands for any characters, `_` for one, the escape makes the next character stand for
-//! itself. An escape at the end of a pattern stands for itself, where PostgreSQL raises an error.
+//! itself. An escape at the end of a pattern is an error, raised by a match that gets there with some of the text
+//! left, as in PostgreSQL: `'ab' LIKE 'a\'` fails, `'b' LIKE 'a\'` is false.
 //! ILIKE compares lower-case letters, character by character, as PostgreSQL does where the locale
 //! is C.UTF-8.
 //!
@@ -87,13 +88,15 @@ enum Token {
     /// `_`: one character.
     One,
     Char(char),
+    /// An escape at the end of the pattern.
+    Dangling,
 }
 
 impl<S: Search> Pattern<S> {
     /// Parses a pattern. With an escape of `None` no character is an escape.
     pub fn new(pattern: &str, escape: Option<char>, ignore_case: bool) -> Self {
         let tokens = tokens(pattern, escape, ignore_case);
-        if ignore_case || tokens.contains(&Token::One) {
+        if ignore_case || tokens.iter().any(|token| matches!(token, Token::One | Token::Dangling)) {
             return Pattern { kind: PatternKind::General { tokens: tokens.into(), ignore_case } };
         }
         let mut parts: Vec<String> = tokens.split(|token| *token == Token::Any).map(text).collect();
@@ -116,17 +119,17 @@ impl<S: Search> Pattern<S> {
         Pattern { kind }
     }
 
-    /// Whether the whole text matches.
+    /// Whether the whole text matches. Errors: 22025 as for [`Pattern::matches_while`].
     #[inline]
-    pub fn matches(&self, text: &str) -> bool {
-        self.matches_while(text, || true).expect("nothing ends it")
+    pub fn matches(&self, text: &str) -> Result<bool> {
+        Ok(self.matches_while(text, || true)?.expect("nothing ends it"))
     }
 
     /// Whether the whole text matches; `None` if `go_on` said no, which is asked once in
-    /// [`TRIES`] tries.
+    /// [`TRIES`] tries. Errors: 22025 if the pattern ends with the escape and the match gets there.
     #[inline]
-    pub fn matches_while(&self, text: &str, go_on: impl FnMut() -> bool) -> Option<bool> {
-        Some(match &self.kind {
+    pub fn matches_while(&self, text: &str, go_on: impl FnMut() -> bool) -> Result<Option<bool>> {
+        Ok(Some(match &self.kind {
             PatternKind::Exactly(part) => text == &**part,
             PatternKind::Prefix(part) => behind(text, part).is_some(),
             PatternKind::Suffix(part) => before(text, part).is_some(),
@@ -140,7 +143,7 @@ impl<S: Search> Pattern<S> {
             PatternKind::General { tokens, ignore_case: true } => {
                 return general(text, tokens, fold, go_on);
             }
-        })
+        }))
     }
 }
 
@@ -171,20 +174,21 @@ fn in_order<S: Search>(text: &str, prefix: &str, between: &[S], suffix: &str) ->
     true
 }
 
-/// Whether a text matches a pattern, for patterns that are needed once.
-pub fn matches(text: &str, pattern: &str, escape: Option<char>, ignore_case: bool) -> bool {
-    let found = matches_while(text, pattern, escape, ignore_case, || true);
-    found.expect("nothing ends it")
+/// Whether a text matches a pattern, for patterns that are needed once. Errors: 22025 as for
+/// [`Pattern::matches_while`].
+pub fn matches(text: &str, pattern: &str, escape: Option<char>, ignore_case: bool) -> Result<bool> {
+    let found = matches_while(text, pattern, escape, ignore_case, || true)?;
+    Ok(found.expect("nothing ends it"))
 }
 
-/// As [`matches()`]; `None` as for [`Pattern::matches_while`].
+/// As [`matches()`], with its errors; `None` as for [`Pattern::matches_while`].
 pub fn matches_while(
     text: &str,
     pattern: &str,
     escape: Option<char>,
     ignore_case: bool,
     go_on: impl FnMut() -> bool,
-) -> Option<bool> {
+) -> Result<Option<bool>> {
     let tokens = tokens(pattern, escape, ignore_case);
     match ignore_case {
         true => general(text, &tokens, fold, go_on),
@@ -204,7 +208,7 @@ fn tokens(pattern: &str, escape: Option<char>, ignore_case: bool) -> Vec<Token> 
     while let Some(c) = chars.next() {
         let literal = |c| Token::Char(if ignore_case { fold(c) } else { c });
         tokens.push(match c {
-            c if Some(c) == escape => literal(chars.next().unwrap_or(c)),
+            c if Some(c) == escape => chars.next().map_or(Token::Dangling, literal),
             '%' => Token::Any,
             '_' => Token::One,
             c => literal(c),
@@ -227,7 +231,7 @@ fn general(
     tokens: &[Token],
     fold: impl Fn(char) -> char,
     mut go_on: impl FnMut() -> bool,
-) -> Option<bool> {
+) -> Result<Option<bool>> {
     let mut left = TRIES;
     let mut rest = text.chars();
     let mut at = 0;
@@ -239,20 +243,21 @@ fn general(
             Some(Token::Any) => {
                 at += 1;
                 if at == tokens.len() {
-                    return Some(true);
+                    return Ok(Some(true));
                 }
                 retry = Some((at, rest.clone()));
                 continue;
             }
             Some(Token::One) => rest.next().is_some(),
             Some(Token::Char(want)) => rest.next().is_some_and(|c| fold(c) == *want),
-            None if rest.as_str().is_empty() => return Some(true),
-            None => false,
+            Some(Token::Dangling) if !rest.as_str().is_empty() => return Err(ends_with_escape()),
+            None if rest.as_str().is_empty() => return Ok(Some(true)),
+            Some(Token::Dangling) | None => false,
         };
         left -= 1;
         if left == 0 {
             if !go_on() {
-                return None;
+                return Ok(None);
             }
             left = TRIES;
         }
@@ -260,13 +265,19 @@ fn general(
             at += 1;
             continue;
         }
-        let Some((token, start)) = &mut retry else { return Some(false) };
+        let Some((token, start)) = &mut retry else { return Ok(Some(false)) };
         if start.next().is_none() {
-            return Some(false);
+            return Ok(Some(false));
         }
         at = *token;
         rest = start.clone();
     }
+}
+
+/// The error of a match that gets to an escape with nothing behind.
+#[cold]
+fn ends_with_escape() -> ValueError {
+    ValueError::worded(b"22025", "LIKE pattern must not end with escape character".into())
 }
 
 /// The escape that a string names; none if the string is empty. Errors: 22025.
@@ -296,7 +307,7 @@ pub fn with_backslashes(pattern: &str, escape: Option<char>) -> String {
     out
 }
 
-/// The regular expression for a pattern of SIMILAR TO.
+/// The regular expression for a pattern of SIMILAR TO. An escape at its end stands for nothing, as in PostgreSQL.
 pub fn similar_to(pattern: &str, escape: Option<char>) -> String {
     let mut out = String::from("^(?:");
     let mut in_class = false;
@@ -304,8 +315,7 @@ pub fn similar_to(pattern: &str, escape: Option<char>) -> String {
     while let Some(c) = chars.next() {
         match c {
             c if Some(c) == escape => {
-                out.push('\\');
-                out.extend(chars.next());
+                out.extend(chars.next().into_iter().flat_map(|next| ['\\', next]));
             }
             '[' if !in_class => {
                 in_class = true;
@@ -387,16 +397,21 @@ pub fn similar_parts(pattern: &str, escape: Option<char>) -> Result<String> {
 mod tests {
     use super::*;
 
-    /// LIKE by recursion over all splits.
-    fn slow_like(pattern: &[char], text: &[char]) -> bool {
-        match pattern {
+    /// LIKE by recursion over all splits; `None` if one of them gets to an escape at the end.
+    fn slow_like(pattern: &[char], text: &[char]) -> Option<bool> {
+        Some(match pattern {
             [] => text.is_empty(),
-            ['%', rest @ ..] => (0..=text.len()).any(|skip| slow_like(rest, &text[skip..])),
-            ['_', rest @ ..] => !text.is_empty() && slow_like(rest, &text[1..]),
-            ['\\', c, rest @ ..] | [c, rest @ ..] => {
-                text.first() == Some(c) && slow_like(rest, &text[1..])
+            ['%', rest @ ..] => {
+                let splits = (0..=text.len()).map(|skip| slow_like(rest, &text[skip..]));
+                splits.collect::<Option<Vec<bool>>>()?.contains(&true)
             }
-        }
+            ['_', rest @ ..] => !text.is_empty() && slow_like(rest, &text[1..])?,
+            ['\\'] if text.is_empty() => false,
+            ['\\'] => return None,
+            ['\\', c, rest @ ..] | [c, rest @ ..] => {
+                text.first() == Some(c) && slow_like(rest, &text[1..])?
+            }
+        })
     }
 
     #[test]
@@ -412,20 +427,21 @@ mod tests {
                 word
             })
         };
-        let mut matched = 0;
+        let (mut matched, mut failed) = (0, 0);
         for pattern in (0..5).flat_map(|length| words(length, 6)) {
             let taken_apart: String = pattern.iter().collect();
             let like: Pattern = Pattern::new(&taken_apart, Some('\\'), false);
             for text in (0..4).flat_map(|length| words(length, 4)) {
                 let expected = slow_like(&pattern, &text);
                 let text: String = text.iter().collect();
-                assert_eq!(like.matches(&text), expected, "{text:?} like {pattern:?}");
-                let once = matches(&text, &taken_apart, Some('\\'), false);
+                assert_eq!(like.matches(&text).ok(), expected, "{text:?} like {pattern:?}");
+                let once = matches(&text, &taken_apart, Some('\\'), false).ok();
                 assert_eq!(once, expected, "{text:?} like {pattern:?}, once");
-                matched += usize::from(expected);
+                matched += usize::from(expected == Some(true));
+                failed += usize::from(expected.is_none());
             }
         }
-        assert!(matched > 1000);
+        assert!(matched > 1000 && failed > 1000);
     }
 
     #[test]
@@ -442,16 +458,15 @@ mod tests {
             ("äöü", "_ö_", true),
             ("ab", "a%b%c", false),
             ("abab", "%ab", true),
-            ("a\\", "a\\", true),
             ("a\nb", "a_b", true),
         ];
         for (text, pattern, expected) in cases {
             let like: Pattern = Pattern::new(pattern, Some('\\'), false);
-            assert_eq!(like.matches(text), expected, "{text} LIKE {pattern}");
+            assert_eq!(like.matches(text), Ok(expected), "{text} LIKE {pattern}");
         }
         let with = |escape, text, pattern| {
             let like: Pattern = Pattern::new(pattern, escape, false);
-            like.matches(text)
+            like.matches(text).expect("ends well")
         };
         assert!(with(Some('!'), "50%", "50!%") && !with(Some('!'), "50x", "50!%"));
         assert!(with(Some('%'), "a%", "a%%") && !with(Some('%'), "ab", "a%%"));
@@ -470,14 +485,37 @@ mod tests {
             ("50%", "50\\%", true),
         ] {
             let like: Pattern = Pattern::new(pattern, Some('\\'), true);
-            assert_eq!(like.matches(text), expected, "{text} ILIKE {pattern}");
+            assert_eq!(like.matches(text), Ok(expected), "{text} ILIKE {pattern}");
             assert_eq!(
                 matches(text, pattern, Some('\\'), true),
-                expected,
+                Ok(expected),
                 "{text} ILIKE {pattern}"
             );
         }
-        assert!(!matches("a", "A", None, false));
+        assert_eq!(matches("a", "A", None, false), Ok(false));
+    }
+
+    /// Expected answers are those of PostgreSQL 15.
+    #[test]
+    fn an_escape_at_the_end_is_an_error_where_the_match_gets_there() {
+        for (text, pattern, expected) in [
+            ("a\\", "a\\", None),
+            ("ab", "a\\", None),
+            ("ab", "%\\", None),
+            ("a", "a\\", Some(false)),
+            ("b", "a\\", Some(false)),
+            ("", "\\", Some(false)),
+            ("", "%\\", Some(false)),
+            ("a\\", "a\\\\", Some(true)),
+        ] {
+            for ignore_case in [false, true] {
+                let like: Pattern = Pattern::new(pattern, Some('\\'), ignore_case);
+                assert_eq!(like.matches(text).ok(), expected, "{text} LIKE {pattern}");
+                let once = matches(text, pattern, Some('\\'), ignore_case);
+                assert_eq!(once.clone().ok(), expected, "{text} LIKE {pattern}, once");
+                assert!(once.is_ok() || once.is_err_and(|error| error.state() == *b"22025"));
+            }
+        }
     }
 
     #[test]
@@ -488,5 +526,6 @@ mod tests {
         assert_eq!(like("a", "xy"), Err(ValueError::EscapeLength));
         let similar = similar_to("(a|b)%_.[^.]\\%", Some('\\'));
         assert_eq!(similar, "^(?:(a|b)(?s:.*)(?s:.)\\.[^.]\\%)$");
+        assert_eq!(similar_to("a\\", Some('\\')), "^(?:a)$");
     }
 }

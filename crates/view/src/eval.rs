@@ -94,7 +94,7 @@ pub fn eval(expr: &Expr, registers: &[Value], env: &mut Environment) -> Result<V
                 return int(NULL_INT);
             }
             let text = env.dictionary.text(value);
-            int(i64::from(like::matches(text, pattern, Some('\\'), *ignore_case) != *negated))
+            int(i64::from(like::matches(text, pattern, Some('\\'), *ignore_case)? != *negated))
         }
         Expr::Substring { value, start, length } => {
             let value = eval_int(value, registers, env)?;

@@ -128,7 +128,7 @@ impl Operator {
             Operator::Sort => "sort",
             Operator::LookUps => "look-ups",
             Operator::ViewUpkeep => "view upkeep",
-            Operator::Transactions => "transactions",
+            Operator::Transactions => "TPC-C",
         }
     }
 

@@ -944,9 +944,9 @@ fn member(of: &Ir, array: &Ir, item: Type, pool: &mut Pool) -> Fun<Bool> {
     })
 }
 
-/// The answer of a comparison. Errors: 57014 for one that was ended.
-fn finished(found: Option<bool>, negated: bool) -> Result<Option<bool>> {
-    let found = found.ok_or_else(SqlError::cancelled)?;
+/// The answer of a comparison. Errors: 57014 for one that was ended, 22025.
+fn finished(found: Result<Option<bool>, ValueError>, negated: bool) -> Result<Option<bool>> {
+    let found = found?.ok_or_else(SqlError::cancelled)?;
     Ok(Some(found != negated))
 }
 

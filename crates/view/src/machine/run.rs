@@ -272,7 +272,7 @@ pub fn scalar(
                 match value {
                     NULL_INT => NULL_INT,
                     value => {
-                        i64::from(like.pattern.matches(env.dictionary.text(value)) != like.negated)
+                        i64::from(like.pattern.matches(env.dictionary.text(value))? != like.negated)
                     }
                 },
             );
