@@ -65,6 +65,7 @@ use tokio::sync::mpsc;
 use halcyon_catalog::Table;
 use halcyon_catalog::session_vars::Placement;
 use halcyon_functions::like;
+use halcyon_functions::memberships::is_of_long_array;
 use halcyon_plan::engine::DataFusion;
 use halcyon_plan::env::{Env, Need};
 use halcyon_plan::execution;
@@ -806,6 +807,7 @@ impl Late {
                         {
                             Late::Execution
                         }
+                        Expr::ScalarFunction(call) if is_of_long_array(call) => Late::Parameters,
                         _ => Late::Nothing,
                     });
                     Ok(TreeNodeRecursion::Continue)

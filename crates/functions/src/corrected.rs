@@ -34,6 +34,7 @@ use datafusion::logical_expr::{
 };
 use halcyon_value::float;
 
+use crate::memberships::is_long_array;
 use crate::products;
 
 use crate::{nested, table_functions};
@@ -758,6 +759,10 @@ impl ScalarUDFImpl for Corrected {
     fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
         match self.correction {
             Correction::Refuse(_) => Ok(ExprSimplifyResult::Original(args)),
+            // It would become a list of as many expressions.
+            _ if self.inner.name() == "array_has" && args.first().is_some_and(is_long_array) => {
+                Ok(ExprSimplifyResult::Original(args))
+            }
             _ => self.inner.simplify(args, info),
         }
     }

@@ -30,6 +30,7 @@ mod json_made;
 mod json_parts;
 mod json_path;
 pub mod like;
+pub mod long_lists;
 pub mod memberships;
 pub mod nested;
 mod network;

@@ -1,5 +1,8 @@
 //! `x = ANY (array)`: the type in which its items are compared, and `x IN (…)` in its place in an execution, where the array
 //! is known: scans, zone maps and joins know lists, and a list is searched by its hash, an array from its begin for each row.
+//!
+//! While a statement is planned, the other way round: a long list of constants is one constant, an array
+//! ([`crate::long_lists`]).
 
 use arrow::array::Array;
 use arrow::datatypes::DataType;
@@ -12,6 +15,9 @@ use halcyon_sql::meeting_types::{Beside, common_type};
 
 /// Elements of an array that becomes a list: each is an expression then.
 const LIST_MAX: usize = 131_072;
+
+/// The fewest constants of a list that are an array while the statement is planned.
+const ARRAY_LEAST: usize = 128;
 
 /// The type to which `=` converts a value, or the items of an array that it is compared with, or both; `None` if they are
 /// of one type, or of two that do not compare.
@@ -51,13 +57,36 @@ fn elements(array: &Expr) -> Result<Option<Vec<Expr>>> {
         return Ok(None);
     }
     let values = array.value(0);
-    let is_hashed = match values.data_type() {
-        DataType::Interval(_) | DataType::List(_) => false,
-        ty => !ty.is_floating(),
-    };
-    if !is_hashed || values.is_empty() || values.len() > LIST_MAX {
+    if !is_hashed(values.data_type()) || values.is_empty() || values.len() > LIST_MAX {
         return Ok(None);
     }
     let literal = |at| Ok(Expr::Literal(ScalarValue::try_from_array(&values, at)?, None));
     (0..values.len()).map(literal).collect::<Result<Vec<_>>>().map(Some)
+}
+
+/// Whether a hash tells values of a type apart as `=` does.
+pub(crate) fn is_hashed(ty: &DataType) -> bool {
+    !matches!(ty, DataType::Interval(_) | DataType::List(_)) && !ty.is_floating()
+}
+
+/// Whether so many constants are one array while a statement is planned.
+pub(crate) fn are_many(count: usize) -> bool {
+    (ARRAY_LEAST..=LIST_MAX).contains(&count)
+}
+
+/// Whether a call asks for a value in a long constant array.
+pub fn is_of_long_array(call: &ScalarFunction) -> bool {
+    call.func.name() == "array_has" && call.args.first().is_some_and(is_long_array)
+}
+
+/// Whether an expression is a constant array that stays one while a statement is planned.
+pub(crate) fn is_long_array(array: &Expr) -> bool {
+    let Expr::Literal(ScalarValue::List(array), _) = array else { return false };
+    array.is_valid(0) && is_hashed(&array.value_type()) && are_many(array.value(0).len())
+}
+
+/// The call as a list if its array is a long constant one.
+pub fn as_long_list(array: &Expr, of: &Expr) -> Result<Option<InList>> {
+    let list = if is_long_array(array) { elements(array)? } else { None };
+    Ok(list.map(|list| InList { expr: Box::new(of.clone()), list, negated: false }))
 }

@@ -72,7 +72,7 @@ use halcyon_collations::Collation;
 use halcyon_functions as by_value;
 use halcyon_functions::casts::PgCast;
 use halcyon_functions::{
-    compared_constants, corrected, fields, like, memberships, nested, table_functions,
+    compared_constants, corrected, fields, like, long_lists, memberships, nested, table_functions,
     volatile_order, zoned,
 };
 use halcyon_sql::coerce;
@@ -87,6 +87,7 @@ use halcyon_sql::misfits;
 use halcyon_sql::type_names::{UNCONSTRAINED, cast_type};
 use halcyon_sql::types::{Element, OID_ALIAS_KEY, PG_TYPE_KEY, SqlType, TYPE_KEY};
 use halcyon_sql::values::{shown_type, sql_type_of, sql_type_of_arrow, to_scalar};
+use halcyon_unnest::constant_rows::{self, are_constants};
 use halcyon_unnest::inputs_first::{inputs_first, names_of};
 use halcyon_unnest::late_effects::with_volatile_columns_late;
 use halcyon_unnest::row_values::with_rows_selected;
@@ -177,7 +178,7 @@ pub fn analyze(
     let (plan, types) = meaning(plan, given, df)?;
     let collated::Settled { plan, columns, .. } = collated::settle(plan, find)?;
     let plan = growing::folding(|| rewrite_expressions(casts(plan, zone)?, finished))?;
-    let plan = unnest(plan)?;
+    let plan = long_lists::with_arrays(unnest(plan)?)?;
     sizes::check_plan(&plan)?;
     plan.check_invariants(InvariantLevel::Executable)?;
     Ok((plan, types, columns))
@@ -190,7 +191,9 @@ pub fn optimize(plan: LogicalPlan, df: &DataFusion) -> Result<LogicalPlan> {
     let plan = volatile_order::keys_computed_once(with_flat_unions(plan)?)?;
     let plan = guards::guarded(&plan)?.unwrap_or(plan);
     let optimizer = df.state().optimizer();
+    let plan = constant_rows::hidden(plan)?;
     let plan = growing::folding(|| optimizer.optimize(plan, df.state(), |_, _| {}))?;
+    let plan = constant_rows::shown(plan)?;
     with_plain_arithmetic(with_null_safe_keys(plan)?)
 }
 
@@ -247,6 +250,9 @@ fn rewrite_nodes(
     let mut changed = false;
     plan.transform_up_with_subqueries(|node| {
         go_on()?;
+        if are_constants(&node) {
+            return Ok(Transformed::no(node));
+        }
         let schema = input_schema(&node)?;
         let names = names_of(&node);
         let rewritten = node.map_expressions(|expr| {
@@ -2387,6 +2393,9 @@ pub(crate) fn unguarded(expr: Expr) -> Transformed<Expr> {
 pub fn with_plain_arithmetic(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|node| {
         go_on()?;
+        if are_constants(&node) {
+            return Ok(Transformed::no(node));
+        }
         let names = names_of(&node);
         node.map_expressions(|expr| {
             let name = names.save(&expr);
@@ -2401,6 +2410,9 @@ pub fn with_plain_arithmetic(plan: LogicalPlan) -> Result<LogicalPlan> {
 pub fn bind_late(plan: LogicalPlan, env: &Env<'_>) -> halcyon_sql::error::Result<LogicalPlan> {
     let bound = plan.transform_up_with_subqueries(|node| {
         go_on()?;
+        if are_constants(&node) {
+            return Ok(Transformed::no(node));
+        }
         let names = names_of(&node);
         node.map_expressions(|expr| {
             let name = names.save(&expr);
@@ -2436,6 +2448,12 @@ pub fn bind_late_expr(expr: Expr, env: &Env<'_>) -> Result<Transformed<Expr>> {
             execution::bind_call(call, env).map(Transformed::yes).map_err(external)
         }
         Expr::ScalarFunction(call) => memberships::as_list(call),
+        Expr::Not(of) => Ok(match *of {
+            Expr::InList(list) => {
+                Transformed::yes(Expr::InList(InList { negated: !list.negated, ..list }))
+            }
+            of => Transformed::no(Expr::Not(Box::new(of))),
+        }),
         other => Ok(Transformed::no(other)),
     }
 }

@@ -28,6 +28,7 @@ use datafusion::logical_expr::{
     SubqueryAlias, TableScan, TableScanBuilder,
 };
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercionRewriter;
+use halcyon_functions::{long_lists, memberships};
 use halcyon_sql::types::SqlType;
 
 use crate::documents;
@@ -48,7 +49,7 @@ pub(crate) fn meaning(
     }
     let mut passes = Passes { types: Parameters::new(given), zone };
     passes.types.find_arrays(plan).ok()?;
-    let plan = passes.node(plan, false)?;
+    let plan = long_lists::with_arrays(passes.node(plan, false)?).ok()?;
     sizes::check_plan(&plan).ok()?;
     Some((plan, passes.types.into_types()))
 }
@@ -333,6 +334,9 @@ fn is_settled(expr: &Expr, schema: &DFSchema) -> bool {
             }
             Expr::InList(InList { expr, list, .. }) => {
                 is_column(expr) && list.iter().all(|item| is_bound_of(item, expr, schema))
+            }
+            Expr::ScalarFunction(call) => {
+                memberships::is_of_long_array(call) && is_column(&call.args[1])
             }
             Expr::Between(Between { expr, negated: false, low, high }) => {
                 is_column(expr) && is_bound_of(low, expr, schema) && is_bound_of(high, expr, schema)

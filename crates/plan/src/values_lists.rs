@@ -62,7 +62,7 @@ impl Settle<'_> {
     fn column(&self, rows: &mut [ast::Parens<Vec<Expr>>], at: usize) {
         let cells = || rows.iter().filter_map(|row| row.content.get(at));
         let ty = match kind_of(cells()) {
-            Some(Kind::Cast(ty)) if says_no_more(ty) && cells().all(is_typed_parameter) => return,
+            Some(Kind::Cast(ty)) if says_no_more(ty) && cells().all(is_typed_value) => return,
             Some(Kind::Cast(ty)) if !has_length(ty) => Some(ty.clone()),
             Some(Kind::Cast(ty)) => return with_nulls_of(&ty.clone(), rows, at),
             Some(_) => return,
@@ -175,10 +175,9 @@ fn is_number_or_bool(value: &Value) -> bool {
     matches!(value, Value::Number(..) | Value::Boolean(_))
 }
 
-/// Whether a cell is a parameter with a cast.
-fn is_typed_parameter(cell: &Expr) -> bool {
-    matches!(cell, Expr::Cast { expr, .. }
-        if matches!(&**expr, Expr::Value(value) if matches!(value.value, Value::Placeholder(_))))
+/// Whether a cell is a parameter or a constant with a cast.
+fn is_typed_value(cell: &Expr) -> bool {
+    matches!(cell, Expr::Cast { expr, .. } if matches!(**expr, Expr::Value(_)))
 }
 
 /// Whether a cast to a type says nothing beyond its Arrow type, and has nothing from what it converts.

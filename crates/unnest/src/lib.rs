@@ -29,6 +29,7 @@
 #![forbid(unsafe_code)]
 
 pub mod conjunctions;
+pub mod constant_rows;
 mod depend;
 mod flat;
 mod free;

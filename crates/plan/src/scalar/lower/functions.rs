@@ -7,12 +7,14 @@
 use arrow::datatypes::DataType;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{Expr, ExprSchemable};
+use halcyon_functions::memberships;
 use halcyon_store::{Type, Value};
 use halcyon_value::calendar::Field as Part;
 use halcyon_value::functions;
 
 use super::super::arith;
 use super::super::ir::{Compare, Function, Ir, fit_type, storage_type};
+use super::super::scalars::not_ours;
 use super::{Columns, convert, try_lower, type_of};
 use crate::execution::reading;
 use halcyon_sql::error::Result;
@@ -44,6 +46,9 @@ pub(super) fn lower(
 
 /// `of = ANY (array)`, if the array's items compare as they are with the value.
 fn member(array: &Expr, of: &Expr, columns: &Columns<'_>) -> Result<Option<Ir>> {
+    if let Some(list) = memberships::as_long_list(array, of).map_err(not_ours)? {
+        return super::in_list(&list, columns);
+    }
     let Ok(DataType::List(item)) = array.get_type(columns.schema) else { return Ok(None) };
     let is_plain = !matches!(item.data_type(), DataType::List(_) | DataType::Interval(_));
     let Some(item) = storage_type(item.data_type()).filter(|_| is_plain) else { return Ok(None) };

@@ -94,7 +94,10 @@ fn typed(expr: &Expr, columns: &Columns<'_>) -> Result<Option<Ir>> {
             None => return Err(not_ours("a subquery")),
         },
         Expr::BinaryExpr(binary) => binary_expr(binary, expr, columns)?,
-        Expr::Not(of) => Some(Ir::Not(lower(of)?.into())),
+        Expr::Not(of) => Some(match lower(of)? {
+            Ir::InList { of, list, negated } => Ir::InList { of, list, negated: !negated },
+            of => Ir::Not(of.into()),
+        }),
         Expr::IsNull(of) => is_null(of, false, columns)?,
         Expr::IsNotNull(of) => is_null(of, true, columns)?,
         Expr::IsUnknown(of) => is_null(of, false, columns)?,
