@@ -190,7 +190,7 @@ impl Reference<'_> {
                     return Ok(Value::Null);
                 };
                 let escape = Some(like.escape_char.unwrap_or('\\'));
-                let found = like::matches(&text, &pattern, escape, like.case_insensitive);
+                let found = like::matches(&text, &pattern, escape, like.case_insensitive)?;
                 Value::Bool(found != like.negated)
             }
             Expr::Cast(cast) => {
