@@ -59,10 +59,11 @@ pub fn run(options: &Options, reporter: &mut Reporter) -> Result<()> {
     Ok(ch::run(options, &mut Terminals { engine, clients }, reporter)?)
 }
 
-/// Runs the experiment `interference`, with a warehouse for each side.
+/// Runs the experiment `interference`, with a warehouse for each side, a tiny one beside few rows.
 pub fn interference(options: &interference::Options, reporter: &mut Reporter) -> Result<()> {
+    let scale = if options.rows < 100_000 { Scale::tiny(1) } else { Scale::full(1) };
     let terminal = |side| -> halcyon_neighbours::Result<Box<dyn interference::Terminal>> {
-        Ok(Box::new(Terminals::of_side(side, Scale::full(1))?))
+        Ok(Box::new(Terminals::of_side(side, scale)?))
     };
     Ok(interference::run(options, &terminal, reporter)?)
 }
