@@ -1,6 +1,6 @@
 //! Operators of the slowdown matrix: the addresses that each touches, and its work for a step.
 //!
-//! The operators are those that `halcyon lab interference` measures, and transactions like TPC-C's. What is touched
+//! The operators are those that `halcyon lab interference` measures. What is touched
 //! follows from the engine's structures, as far as the table says so; nothing was traced, and work is assumed. Sizes are
 //! parts of the shared cache (55 MB) and of the private one (256 KB).
 //!
@@ -12,7 +12,7 @@
 //! | sort | a row taken in, and one given out | taken in: two columns, a head of 16 bytes written. Given out: the next head of any of 64 chunks of a million rows (a chunk is as large as the private cache), two values at a place anywhere, two values written. Sorting within a chunk is work | 100 |
 //! | look-ups | a look-up | the path in the index of a million rows that the side's workers share (leaves of 28 entries, inner nodes of 56 children; two and three lines of each), and two values | 500 |
 //! | view upkeep | an update | of the worker's part of 131,072 rows: path, three values; a slot of the map of its view, which has half as many groups; a line of changes | 1,000 |
-//! | transactions | an access | in the shares of TPC-C's New-Order (45) and Payment (43), on a warehouse for each worker: an item (26 of 100; 100,000 that all share), stock (26; 100,000 for each worker), a line that is appended (33), warehouse and district (10), a customer (5; 30,000); items, stock and customers as skewed as by NURand; three values of an item, six of other rows, 8 bytes each | 750 |
+//! | TPC-C | an access | in the shares of TPC-C's New-Order (45) and Payment (43), on a warehouse for each worker: an item (26 of 100; 100,000 that all share), stock (26; 100,000 for each worker), a line that is appended (33), warehouse and district (10), a customer (5; 30,000); items, stock and customers as skewed as by NURand; three values of an item, six of other rows, 8 bytes each | 750 |
 
 use super::patterns::{LINE_BYTES, Pattern, table_bytes};
 use super::structures::{Choice, Column, Part, Rows, Runs, Table, VALUE_BYTES};

@@ -143,13 +143,20 @@ pub fn load(database: &Database, sizes: Sizes) -> Result<()> {
     Ok(())
 }
 
+/// What a run needs, by kind of work.
+enum Ready {
+    Query(Statement),
+    Lookups(Statement),
+    /// The update, and the total of the view.
+    Upkeep(Statement, Statement),
+    Transactions(Box<dyn Terminal>),
+}
+
 /// An operator on one side of a pair, ready to run.
 pub struct Hand {
     session: Session,
     operator: Operator,
-    statement: Option<Statement>,
-    totals: Option<Statement>,
-    terminal: Option<Box<dyn Terminal>>,
+    ready: Ready,
     rows: u64,
     /// Steps made so far.
     steps: u64,
@@ -168,75 +175,68 @@ impl Hand {
     ) -> Result<Hand> {
         let mut session = database.session();
         session.batch("SET halcyon.threads = 1")?;
-        let mut terminal = None;
-        let (text, totals) = match operator.work {
+        let ready = match operator.work {
             Work::Query(text) => {
-                (Some(format!("SELECT CAST(x AS BIGINT) FROM ({text}) AS t (x)")), None)
+                let text = format!("SELECT CAST(x AS BIGINT) FROM ({text}) AS t (x)");
+                Ready::Query(session.prepare(&text)?)
             }
-            Work::Lookups => (Some("SELECT v FROM item WHERE id = $1".to_owned()), None),
-            Work::Transactions => {
-                terminal = Some(terminals(side)?);
-                (None, None)
-            }
+            Work::Lookups => Ready::Lookups(session.prepare("SELECT v FROM item WHERE id = $1")?),
             Work::Upkeep => {
                 session.batch(&format!("UPDATE account{side} SET v = 0"))?;
-                let total = format!("SELECT CAST(sum(total) AS BIGINT) FROM branch{side}");
                 let update = format!("UPDATE account{side} SET v = v + 1 WHERE id = $1");
-                (Some(update), Some(session.prepare(&total)?))
+                let total = format!("SELECT CAST(sum(total) AS BIGINT) FROM branch{side}");
+                Ready::Upkeep(session.prepare(&update)?, session.prepare(&total)?)
             }
+            Work::Transactions => Ready::Transactions(terminals(side)?),
         };
-        let statement = text.map(|text| session.prepare(&text)).transpose()?;
-        let rows = sizes.fact;
-        let (steps, answer) = (0, None);
-        Ok(Hand { session, operator, statement, totals, terminal, rows, steps, answer })
+        Ok(Hand { session, operator, ready, rows: sizes.fact, steps: 0, answer: None })
     }
 
     /// Runs the operator once, and checks its answer.
     pub fn run(&mut self) -> Result<()> {
-        if let Some(terminal) = &mut self.terminal {
-            return terminal.run(TRANSACTIONS);
-        }
-        let statement = self.statement.as_ref().expect("whoever has no terminal has a statement");
-        match self.operator.work {
-            Work::Query(_) => {
+        let name = self.operator.name;
+        match &mut self.ready {
+            Ready::Query(statement) => {
                 let answer = number(&mut self.session, statement)?;
                 if *self.answer.get_or_insert(answer) != answer {
-                    return Err(self.wrong(format!("{answer}, before it was {:?}", self.answer)));
+                    return Err(wrong(name, format!("{answer}, before it was {:?}", self.answer)));
                 }
             }
-            Work::Lookups => {
+            Ready::Lookups(statement) => {
                 for _ in 0..STEPS {
                     self.steps += 1;
                     let id = (self.steps * 2_147_483_647 % self.rows) as i64;
-                    let mut rows = self.session.query(statement, params![id])?;
+                    let mut rows = self.session.query(&*statement, params![id])?;
                     let row = rows.next()?;
                     let found = row.map(|row| row.get::<i64>(0)).transpose()?;
                     drop(rows);
                     if found != Some(id % 1000) {
-                        return Err(self.wrong(format!("item {id} has {found:?}")));
+                        return Err(wrong(name, format!("item {id} has {found:?}")));
                     }
                 }
             }
-            Work::Upkeep => {
+            Ready::Upkeep(update, totals) => {
                 for _ in 0..STEPS {
                     self.steps += 1;
                     let id = (self.steps * 7919 % ACCOUNTS) as i64;
-                    self.session.execute(statement, params![id])?;
+                    self.session.execute(&*update, params![id])?;
                 }
-                let totals = self.totals.as_ref().expect("upkeep has a view");
                 let total = number(&mut self.session, totals)?;
                 if total != self.steps as i64 {
-                    return Err(self.wrong(format!("{total} after {} updates", self.steps)));
+                    return Err(wrong(name, format!("{total} after {} updates", self.steps)));
                 }
             }
-            Work::Transactions => {}
+            Ready::Transactions(terminal) => terminal.run(TRANSACTIONS)?,
         }
         Ok(())
     }
 
     /// Looks at the terminal's conditions, if this operator has one.
     pub fn check(&self) -> Result<()> {
-        self.terminal.as_ref().map_or(Ok(()), |terminal| terminal.check())
+        match &self.ready {
+            Ready::Transactions(terminal) => terminal.check(),
+            _ => Ok(()),
+        }
     }
 
     /// Compares the query's answer with one that is computed here, row by row.
@@ -264,13 +264,13 @@ impl Hand {
         };
         match self.answer {
             Some(answer) if answer == wanted => Ok(()),
-            answer => Err(self.wrong(format!("{answer:?}, not {wanted}"))),
+            answer => Err(wrong(self.operator.name, format!("{answer:?}, not {wanted}"))),
         }
     }
+}
 
-    fn wrong(&self, what: String) -> Failure {
-        Failure::WrongAnswer(format!("{}: {what}", self.operator.name))
-    }
+fn wrong(operator: &str, what: String) -> Failure {
+    Failure::WrongAnswer(format!("{operator}: {what}"))
 }
 
 fn number(session: &mut Session, statement: &Statement) -> Result<i64> {
